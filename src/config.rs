@@ -1,0 +1,3 @@
+//! stub
+mod resolved;
+pub use resolved::*;

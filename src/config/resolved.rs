@@ -1,0 +1,120 @@
+//! What leaves `config`: validated values, each with the place that gave it. No spans, no files, no environment.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ipnet::Ipv4Net;
+use serde::Serialize;
+
+use crate::policy::Policy;
+use crate::source::{Place, Sourced};
+
+/// Who the agent is inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// uid and gid 1000 inside, the invoking user outside (`keep-id:uid=1000,gid=1000`); no capabilities.
+    HostUser,
+    /// uid 0 inside, the invoking user outside; CHOWN, `DAC_OVERRIDE`, FOWNER, SETGID, SETUID.
+    Root,
+}
+
+/// Where the agent's image comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageSource {
+    /// A reference with a registry or `localhost/`.
+    Reference(String),
+    /// A Containerfile beside the repo config. `reference` is the local tag that its content hash gives,
+    /// `localhost/sandboxc-repo:<hash>`; `sandboxc image build` makes it.
+    Containerfile {
+        /// Path of the file relative to the repo's `.sandboxc/`.
+        file: String,
+        /// The tag to run.
+        reference: String,
+    },
+}
+
+impl ImageSource {
+    /// The reference to give to podman.
+    pub fn reference(&self) -> &str {
+        match self {
+            Self::Reference(reference) | Self::Containerfile { reference, .. } => reference,
+        }
+    }
+}
+
+/// The one directory of the host that the agent sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Workspace {
+    /// Absolute, without links.
+    pub source: PathBuf,
+    /// Absolute path inside.
+    pub target: PathBuf,
+    /// True if the agent may not write.
+    pub read_only: bool,
+    /// Where the target was said.
+    pub from: Place,
+}
+
+/// A further directory or file of the host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Mount {
+    /// Absolute path inside; the order of mounts.
+    pub target: PathBuf,
+    /// Absolute, without links.
+    pub source: PathBuf,
+    /// True if the agent may not write.
+    pub read_only: bool,
+    /// Where it was said.
+    pub from: Place,
+}
+
+/// The effective limits: the smaller of what the repo asks and what the server permits. `None` is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Seconds, at least 10.
+    pub timeout: Option<Sourced<u64>>,
+    /// Bytes.
+    pub memory: Option<Sourced<u64>>,
+    /// Thousandths of a CPU, at least 10.
+    pub cpus: Option<Sourced<u64>>,
+    /// Processes and threads, at least 1.
+    pub pids: Option<Sourced<u64>>,
+}
+
+/// Everything the plan needs to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Resolved {
+    /// The server's repo entry in force, if any.
+    pub name: Option<String>,
+    /// The agent's image.
+    pub image: Sourced<ImageSource>,
+    /// The router's (and gate's and forwarder's) image.
+    pub router_image: Sourced<String>,
+    /// The command as configured; may be empty.
+    pub command: Vec<Sourced<String>>,
+    /// Who the agent is.
+    pub identity: Sourced<Identity>,
+    /// The directory it sees.
+    pub workspace: Workspace,
+    /// Its environment.
+    pub env: BTreeMap<String, Sourced<String>>,
+    /// Further mounts, sorted by target.
+    pub mounts: Vec<Mount>,
+    /// Egress.
+    pub policy: Policy,
+    /// False is the break-glass: no router, no gate, full egress.
+    pub sandbox_enabled: Sourced<bool>,
+    /// Limits in force.
+    pub limits: Limits,
+    /// Named volume that is the agent's home, shared by sessions.
+    pub home_volume: Sourced<String>,
+    /// Resolvers that the router asks; empty means what the host uses.
+    pub upstream_dns: Vec<Sourced<IpAddr>>,
+    /// PEM text that the router trusts upstream besides the system roots.
+    pub extra_ca: Option<Sourced<String>>,
+    /// Block that the sessions' internal networks are cut from.
+    pub pool: Sourced<Ipv4Net>,
+}

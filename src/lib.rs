@@ -1,0 +1,12 @@
+//! `sandboxc`: a compiler and a small runner for rootless podman sandboxes.
+//!
+//! The way through the house is one-way (ARCHITECTURE.md): files → `config` → `policy` + `plan` → `emit` → bytes,
+//! and `runtime` is the only room with effects. Floors, top to bottom; an import goes down only:
+//! `cli`, `runtime`, `emit`, `plan`, `config`, `policy` | `diagnostic`, `source`.
+
+pub mod config;
+pub mod diagnostic;
+pub mod emit;
+pub mod plan;
+pub mod policy;
+pub mod source;

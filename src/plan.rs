@@ -1,0 +1,3 @@
+//! The only description of what will exist: pure, hashable.
+mod network;
+pub use network::{SandboxNetwork, TcpRoute};

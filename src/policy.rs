@@ -1,0 +1,14 @@
+//! The egress model: host patterns, rules, one matcher, one [`Policy::decide`].
+//!
+//! `explain`, `validate`, the generated router tables and the network log all use the rule ids and reason codes of
+//! this room. Invariant: pure; no I/O, no clock. May depend on: `source`.
+
+mod address;
+mod decide;
+mod host;
+mod rule;
+
+pub use address::{NEVER, SPECIAL, is_special, subtract, unwrap_address};
+pub use decide::{Decision, Reason, Tier, Verdict};
+pub use host::{HostError, HostName, HostPattern, parse_pattern};
+pub use rule::{Policy, Rule, RuleId, RuleSet};

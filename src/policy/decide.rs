@@ -1,0 +1,215 @@
+//! The one decision about a request.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use super::host::HostName;
+use super::rule::{Policy, Rule, RuleId};
+use crate::source::Place;
+
+/// Allowed or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The router lets it pass.
+    Allow,
+    /// The router refuses it.
+    Deny,
+}
+
+/// Which part of the router carries a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// Port 443: routed by the SNI of the `ClientHello`, not decrypted.
+    Passthrough,
+    /// Port 80: routed by the Host header.
+    Http,
+    /// A named port: a router port of its own that leads to one host and port.
+    Tcp,
+}
+
+impl Tier {
+    /// The tier of a port.
+    pub const fn of_port(port: u16) -> Self {
+        match port {
+            443 => Self::Passthrough,
+            80 => Self::Http,
+            _ => Self::Tcp,
+        }
+    }
+
+    /// Its name in logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Passthrough => "passthrough",
+            Self::Http => "http",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+/// Why; the code is stable and the same in `explain`, the router's tables and the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// A rule permits it.
+    Allowed,
+    /// The name is not LDH, has one label, or is missing.
+    BadHost,
+    /// No `allow` entry matches.
+    NotAllowed,
+    /// The owner of the host does not name this port.
+    PortNotAllowed,
+    /// A server `deny` matches.
+    Denied,
+    /// The server's `ceiling` does not match.
+    AboveCeiling,
+    /// The name did not resolve, or only to addresses that the guard refuses.
+    AddressRefused,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 7] = [
+        Self::Allowed,
+        Self::BadHost,
+        Self::NotAllowed,
+        Self::PortNotAllowed,
+        Self::Denied,
+        Self::AboveCeiling,
+        Self::AddressRefused,
+    ];
+
+    /// The stable code.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::BadHost => "bad-host",
+            Self::NotAllowed => "not-allowed",
+            Self::PortNotAllowed => "port-not-allowed",
+            Self::Denied => "denied",
+            Self::AboveCeiling => "above-ceiling",
+            Self::AddressRefused => "address-refused",
+        }
+    }
+
+    /// For people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Allowed => "an allow entry matches",
+            Self::BadHost => "the host is missing or not a full host name",
+            Self::NotAllowed => "no allow entry matches this host",
+            Self::PortNotAllowed => "the entry for this host does not name this port",
+            Self::Denied => "the server's deny list names it",
+            Self::AboveCeiling => "the server's ceiling does not include it",
+            Self::AddressRefused => "the name does not resolve to an address that may be reached",
+        }
+    }
+
+    /// What the reader of a denial can do.
+    pub const fn hint(self) -> &'static str {
+        match self {
+            Self::Allowed => "",
+            Self::BadHost => "use the full name of the host",
+            Self::NotAllowed => "add the host to network.allow in .sandboxc/sandbox.yaml",
+            Self::PortNotAllowed => "add `host:port` to network.allow in .sandboxc/sandbox.yaml",
+            Self::Denied | Self::AboveCeiling => "ask the owner of this machine: the server config forbids it",
+            Self::AddressRefused => {
+                "if the host is meant to be private, say `private: true` on its entry or name its range in the \
+                 server's network.reachable"
+            }
+        }
+    }
+}
+
+/// The answer, and everything a reader needs to check it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// Allowed or not.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: Reason,
+    /// The rule that settled it; none if nothing matched.
+    pub rule: Option<RuleId>,
+    /// Where that rule stands.
+    pub from: Option<Place>,
+    /// Which part of the router it concerns.
+    pub tier: Tier,
+    /// The names may resolve to special-purpose addresses.
+    pub private: bool,
+}
+
+impl Policy {
+    /// Decides about one TCP connection, from the host as the client named it (SNI, Host header, or the host of a
+    /// named port) and the port. Needs no resolver; the address guard comes after it.
+    pub fn decide(&self, host: &str, port: u16) -> Decision {
+        let tier = Tier::of_port(port);
+        let deny = |reason, rule: Option<&Rule>| Decision {
+            verdict: Verdict::Deny,
+            reason,
+            rule: rule.map(|r| r.id.clone()),
+            from: rule.map(|r| r.from.clone()),
+            tier,
+            private: false,
+        };
+        let Some(target) = Target::read(host) else { return deny(Reason::BadHost, None) };
+        if let Some(rule) = self.denied_by(&target, port) {
+            return deny(Reason::Denied, Some(rule));
+        }
+        let owner = target.owner(&self.allow);
+        let Some(first) = owner.first() else { return deny(Reason::NotAllowed, None) };
+        let Some(rule) = owner.iter().find(|r| r.covers_port(port)) else {
+            return deny(Reason::PortNotAllowed, Some(first));
+        };
+        let mut private = owner.iter().any(|r| r.private);
+        if let Some(ceiling) = &self.ceiling {
+            let cap = target.owner(ceiling);
+            if !cap.iter().any(|r| r.covers_port(port)) {
+                return deny(Reason::AboveCeiling, cap.first().copied());
+            }
+            private &= cap.iter().any(|r| r.private);
+        }
+        Decision {
+            verdict: Verdict::Allow,
+            reason: Reason::Allowed,
+            rule: Some(rule.id.clone()),
+            from: Some(rule.from.clone()),
+            tier,
+            private,
+        }
+    }
+
+    /// The server `deny` entry that covers it, most specific first. One without ports forbids every port.
+    fn denied_by(&self, target: &Target, port: u16) -> Option<&Rule> {
+        let hit = |r: &&Rule| r.ports.is_empty() || r.ports.contains(&port);
+        match target {
+            Target::Name(name) => {
+                let ids: Vec<&RuleId> = self.deny.matching(name).flatten().filter(hit).map(|r| &r.id).collect();
+                let first = ids.first()?;
+                self.deny.rules().iter().find(|r| &&r.id == first)
+            }
+            Target::Ip(address) => self.deny.owner_of_ip(*address).into_iter().find(hit),
+        }
+    }
+}
+
+enum Target {
+    Name(HostName),
+    Ip(IpAddr),
+}
+
+impl Target {
+    fn read(host: &str) -> Option<Self> {
+        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+        bare.parse().map(Self::Ip).ok().or_else(|| HostName::from_wire(host).map(Self::Name))
+    }
+
+    fn owner<'a>(&self, set: &'a super::RuleSet) -> Vec<&'a Rule> {
+        match self {
+            Self::Name(name) => set.owner(name),
+            Self::Ip(address) => set.owner_of_ip(*address),
+        }
+    }
+}

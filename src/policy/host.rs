@@ -1,0 +1,244 @@
+//! Host names in their one normal form, and the patterns that match them.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Serialize, Serializer};
+use thiserror::Error;
+
+/// A host name in normal form: lower case, LDH labels (RFC 952, RFC 1123 2.1), no trailing dot, at most 253 bytes,
+/// at least two labels, the last one not all digits (so that it is never an IPv4 address).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostName(String);
+
+impl HostName {
+    /// Reads a name as it comes over the wire: ASCII case and one trailing dot do not matter, everything else must
+    /// be LDH.
+    pub fn from_wire(text: &str) -> Option<Self> {
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let labels: Vec<&str> = name.split('.').collect();
+        let last = labels.last()?;
+        let fits = name.len() <= 253 && labels.len() >= 2 && labels.iter().all(|l| is_ldh(l));
+        (fits && last.starts_with(|c: char| c.is_ascii_lowercase())).then_some(Self(name))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name and each parent, longest first: `a.b.c`, `b.c`, `c`.
+    pub fn self_and_parents(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(Some(self.0.as_str()), |name| name.split_once('.').map(|(_, parent)| parent))
+    }
+}
+
+/// One label of letters, digits and inner hyphens, 1 to 63 bytes, lower case.
+pub(super) fn is_ldh(label: &str) -> bool {
+    (1..=63).contains(&label.len())
+        && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for HostName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// What an entry matches. Written `example.com`, `.example.com`, `*.example.com`, `203.0.113.7`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HostPattern {
+    /// Just this host.
+    Exact(HostName),
+    /// The apex and every subdomain. The base may be a single label only for `broad` entries.
+    Suffix(String),
+    /// Every subdomain, not the apex. An empty base (`*`) is every host, only for `broad` entries.
+    Subdomains(String),
+    /// An address, reachable on the ports its entry names.
+    Ip(IpAddr),
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => write!(f, "{name}"),
+            Self::Suffix(base) => write!(f, ".{base}"),
+            Self::Subdomains(base) if base.is_empty() => f.write_str("*"),
+            Self::Subdomains(base) => write!(f, "*.{base}"),
+            Self::Ip(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+impl Serialize for HostPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl HostPattern {
+    /// Why the pattern is over-broad, if it is: a bare `*`, a top-level domain, or a public suffix
+    /// (publicsuffix.org: names under which strangers register theirs).
+    pub fn broad_reason(&self) -> Option<String> {
+        let (Self::Suffix(base) | Self::Subdomains(base)) = self else { return None };
+        if base.is_empty() {
+            return Some("it matches every host".to_owned());
+        }
+        if !base.contains('.') {
+            return Some(format!("it matches everything under the top-level domain `{base}`"));
+        }
+        let is_suffix = psl::suffix(base.as_bytes()).is_some_and(|s| s.is_known() && s.as_bytes() == base.as_bytes());
+        is_suffix.then(|| format!("`{base}` is a public suffix: strangers register names under it"))
+    }
+}
+
+/// Why a text is no pattern. The caller has the span; `help` says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HostError {
+    /// Nothing there.
+    #[error("the host is empty")]
+    Empty,
+    /// `10.0.0.0/8`.
+    #[error("`{0}` is an address block")]
+    Cidr(String),
+    /// `https://…`, a path, a query, userinfo.
+    #[error("`{0}` is a URL, not a host")]
+    Url(String),
+    /// A port that is not 1 to 65535.
+    #[error("`{0}` is not a port")]
+    Port(String),
+    /// `.example.com:22`.
+    #[error("a port needs an exact host, and `{0}` matches many")]
+    PortOnMany(String),
+    /// `**`, `a*.example.com`, `*-x.example.com`.
+    #[error("`*` may only stand alone as the first label")]
+    Glob,
+    /// A single label such as `localhost`.
+    #[error("`{0}` is a single label; only full names are routed")]
+    SingleLabel(String),
+    /// Anything else that is not LDH.
+    #[error("`{0}` is not a host name: {1}")]
+    NotAName(String, String),
+}
+
+impl HostError {
+    /// What to write instead.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Empty => "write a host such as `api.example.com`, or remove the entry".to_owned(),
+            Self::Cidr(_) => "the router dials names it checked, so a block of addresses cannot be allowed; list the \
+                 hosts by name, or one address with a named port: `{host: 10.0.0.5, ports: [5432]}`"
+                .to_owned(),
+            Self::Url(_) => "write the host alone; ports 80 and 443 are included, another one is written `host:port`; \
+                 paths go into `paths:`"
+                .to_owned(),
+            Self::Port(_) => "a port is a number from 1 to 65535".to_owned(),
+            Self::PortOnMany(p) => format!(
+                "list each host with its port, e.g. `db.{}:5432`",
+                p.trim_start_matches(['*', '.'])
+            ),
+            Self::Glob => "write `*.example.com` for subdomains only, `.example.com` for the apex too".to_owned(),
+            Self::SingleLabel(_) => "write the full name, e.g. `db.internal.example.com`".to_owned(),
+            Self::NotAName(..) => "a host is letters, digits, hyphens and dots, e.g. `api.example.com`".to_owned(),
+        }
+    }
+}
+
+/// Reads one entry as written in `allow`, `deny`, `ceiling` or an allow file: a pattern and the port it names.
+pub fn parse_pattern(text: &str) -> Result<(HostPattern, Option<u16>), HostError> {
+    if text.is_empty() {
+        return Err(HostError::Empty);
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok((HostPattern::Ip(address), None));
+    }
+    if let Ok(socket) = text.parse::<std::net::SocketAddr>() {
+        if socket.port() == 0 {
+            return Err(HostError::Port("0".to_owned()));
+        }
+        return Ok((HostPattern::Ip(socket.ip()), Some(socket.port())));
+    }
+    if text.parse::<ipnet::IpNet>().is_ok() {
+        return Err(HostError::Cidr(text.to_owned()));
+    }
+    if text.contains(['/', '@', '?', '#']) {
+        return Err(HostError::Url(text.to_owned()));
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) => (host, Some(parse_port(port)?)),
+        None => (text, None),
+    };
+    let pattern = parse_host(host)?;
+    if port.is_some() && !matches!(pattern, HostPattern::Exact(_)) {
+        return Err(HostError::PortOnMany(host.to_owned()));
+    }
+    Ok((pattern, port))
+}
+
+fn parse_port(text: &str) -> Result<u16, HostError> {
+    // `u16::from_str` takes a leading `+`; a port does not.
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match text.parse::<u16>() {
+        Ok(port) if digits && port != 0 => Ok(port),
+        _ => Err(HostError::Port(text.to_owned())),
+    }
+}
+
+fn parse_host(host: &str) -> Result<HostPattern, HostError> {
+    if host == "*" {
+        return Ok(HostPattern::Subdomains(String::new()));
+    }
+    if let Some(base) = host.strip_prefix("*.") {
+        return Ok(HostPattern::Subdomains(suffix_base(base)?));
+    }
+    if let Some(base) = host.strip_prefix('.') {
+        return Ok(HostPattern::Suffix(suffix_base(base)?));
+    }
+    let ascii = to_ascii(host)?;
+    if !ascii.contains('.') {
+        return Err(HostError::SingleLabel(ascii));
+    }
+    HostName::from_wire(&ascii)
+        .map(HostPattern::Exact)
+        .ok_or_else(|| HostError::NotAName(host.to_owned(), "its last label may not start with a digit".to_owned()))
+}
+
+fn suffix_base(base: &str) -> Result<String, HostError> {
+    let ascii = to_ascii(base)?;
+    if ascii.contains('.') && HostName::from_wire(&ascii).is_none() {
+        return Err(HostError::NotAName(base.to_owned(), "it can never match a name".to_owned()));
+    }
+    Ok(ascii)
+}
+
+/// Lower case, one trailing dot removed, U-labels turned into A-labels (UTS 46, strict), every label checked.
+fn to_ascii(host: &str) -> Result<String, HostError> {
+    if host.contains('*') {
+        return Err(HostError::Glob);
+    }
+    let bare = host.strip_suffix('.').unwrap_or(host);
+    let bad = |why: &str| HostError::NotAName(host.to_owned(), why.to_owned());
+    let ascii = if bare.is_ascii() {
+        bare.to_ascii_lowercase()
+    } else {
+        idna::domain_to_ascii_strict(bare).map_err(|_| bad("it has characters that no IDNA label may have"))?
+    };
+    if ascii.is_empty() || ascii.split('.').any(str::is_empty) {
+        return Err(bad("it has an empty label"));
+    }
+    if ascii.len() > 253 {
+        return Err(bad("it is longer than 253 characters"));
+    }
+    if let Some(label) = ascii.split('.').find(|label| !is_ldh(label)) {
+        return Err(bad(&format!("`{label}` is not a label of letters, digits and inner hyphens")));
+    }
+    Ok(ascii)
+}

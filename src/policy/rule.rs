@@ -1,0 +1,136 @@
+//! Rules as the plan and the router see them, and sets of them that find the owner of a host quickly.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use ipnet::IpNet;
+use serde::Serialize;
+
+use super::host::{HostName, HostPattern};
+use crate::source::Place;
+
+/// Name of a rule in every log line, table and explanation: where in the config it stands, e.g. `repo.allow[2]`,
+/// `server.deny[0]`, `server.repos.widgets.allow[1]`, `allow_file[7]` (the line there). Printable ASCII without
+/// quotes, so that it needs no escaping anywhere.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct RuleId(String);
+
+impl RuleId {
+    /// Makes an id; characters outside `[A-Za-z0-9._[]-]` become `_`.
+    pub fn new(text: &str) -> Self {
+        let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '[' | ']' | '-');
+        Self(text.chars().map(|c| if keep(c) { c } else { '_' }).collect())
+    }
+
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RuleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One entry of `allow`, `deny` or `ceiling`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// Its name.
+    pub id: RuleId,
+    /// The hosts it is about.
+    pub pattern: HostPattern,
+    /// TCP ports it names besides 80 and 443.
+    pub ports: BTreeSet<u16>,
+    /// The names it matches may resolve to special-purpose addresses.
+    pub private: bool,
+    /// The file and line that gave it.
+    pub from: Place,
+}
+
+impl Rule {
+    /// True if an allow or ceiling entry covers this port once its pattern matches.
+    pub fn covers_port(&self, port: u16) -> bool {
+        let web = matches!(port, 80 | 443) && !matches!(self.pattern, HostPattern::Ip(_));
+        web || self.ports.contains(&port)
+    }
+}
+
+/// A list of rules with an index by pattern. Entries with one pattern are one group and own a host together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleSet {
+    rules: Vec<Rule>,
+    groups: BTreeMap<HostPattern, Vec<usize>>,
+}
+
+impl Serialize for RuleSet {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.rules.serialize(serializer)
+    }
+}
+
+impl RuleSet {
+    /// Sorts the rules by id, so that the order they were written in never matters, and indexes them.
+    pub fn new(mut rules: Vec<Rule>) -> Self {
+        rules.sort_by(|a, b| (&a.pattern, &a.id).cmp(&(&b.pattern, &b.id)));
+        let mut groups: BTreeMap<HostPattern, Vec<usize>> = BTreeMap::new();
+        for (index, rule) in rules.iter().enumerate() {
+            groups.entry(rule.pattern.clone()).or_default().push(index);
+        }
+        Self { rules, groups }
+    }
+
+    /// All rules, by pattern and id.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Each distinct pattern with the rules that share it.
+    pub fn groups(&self) -> impl Iterator<Item = (&HostPattern, Vec<&Rule>)> {
+        self.groups.iter().map(|(pattern, indices)| (pattern, self.pick(indices)))
+    }
+
+    /// The group of the most specific pattern that matches: exact, then the longest suffix; of `.x` and `*.x` for
+    /// one base the latter. Empty if none does.
+    pub fn owner(&self, host: &HostName) -> Vec<&Rule> {
+        self.matching(host).next().unwrap_or_default()
+    }
+
+    /// The group of an address. Empty if there is none.
+    pub fn owner_of_ip(&self, address: std::net::IpAddr) -> Vec<&Rule> {
+        self.groups.get(&HostPattern::Ip(address)).map(|indices| self.pick(indices)).unwrap_or_default()
+    }
+
+    /// Every group that matches, most specific first.
+    pub fn matching<'a>(&'a self, host: &HostName) -> impl Iterator<Item = Vec<&'a Rule>> + use<'a> {
+        let exact = std::iter::once(HostPattern::Exact(host.clone()));
+        let suffixes = host.self_and_parents().enumerate().flat_map(|(depth, base)| {
+            let below = (depth > 0).then(|| HostPattern::Subdomains(base.to_owned()));
+            below.into_iter().chain(std::iter::once(HostPattern::Suffix(base.to_owned())))
+        });
+        let every = std::iter::once(HostPattern::Subdomains(String::new()));
+        let patterns: Vec<HostPattern> = exact.chain(suffixes).chain(every).collect();
+        patterns
+            .into_iter()
+            .filter_map(|pattern| self.groups.get(&pattern).map(|indices| self.pick(indices)))
+    }
+
+    fn pick(&self, indices: &[usize]) -> Vec<&Rule> {
+        indices.iter().filter_map(|&i| self.rules.get(i)).collect()
+    }
+}
+
+/// Everything that decides about egress.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Policy {
+    /// What repo and server permit together.
+    pub allow: RuleSet,
+    /// What the server forbids, whatever else matches.
+    pub deny: RuleSet,
+    /// If there, what the server permits at most. An empty one permits nothing.
+    pub ceiling: Option<RuleSet>,
+    /// Special-purpose ranges that the server says may be reached.
+    pub reachable: Vec<IpNet>,
+}

@@ -1,0 +1,191 @@
+//! Files and positions in them: the floor everything else stands on.
+//!
+//! Purpose: turn byte offsets into `file:line:column` and keep a value together with the place that gave it.
+//! May depend on: nothing of this crate.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// Index of a file in a [`SourceMap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(u32);
+
+/// A half-open byte range `[start, end)` in one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// The file the bytes are in.
+    pub file: FileId,
+    /// First byte, counted from 0.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+/// A place for people: what a permission in the plan points back to.
+///
+/// `file` is a label that is the same on every machine (`.sandboxc/sandbox.yaml`, `server.yaml`, `allowed-hosts`,
+/// `environment`, `command line`, `built in`), so that emitted bytes do not depend on where a home directory is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Place {
+    /// Label of the file.
+    pub file: String,
+    /// Line, counted from 1; 0 for places that have no lines.
+    pub line: u32,
+    /// Column in characters, counted from 1; 0 for places that have no columns.
+    pub column: u32,
+}
+
+impl Place {
+    /// The place of a value that nobody wrote: a built-in default.
+    pub fn built_in() -> Self {
+        Self { file: "built in".to_owned(), line: 0, column: 0 }
+    }
+
+    /// `file:line`, or just the label where there are no lines.
+    pub fn short(&self) -> String {
+        if self.line == 0 { self.file.clone() } else { format!("{}:{}", self.file, self.line) }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 { f.write_str(&self.file) } else { write!(f, "{}:{}:{}", self.file, self.line, self.column) }
+    }
+}
+
+/// A value and the bytes that gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was written.
+    pub span: Span,
+}
+
+impl<T> Located<T> {
+    /// Pairs a value with its span.
+    pub fn new(value: T, span: Span) -> Self {
+        Self { value, span }
+    }
+
+    /// The same span around another value.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Located<U> {
+        Located { value: f(self.value), span: self.span }
+    }
+}
+
+/// A value and the [`Place`] that gave it: what leaves `config`, free of any [`SourceMap`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sourced<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was written.
+    pub from: Place,
+}
+
+impl<T> Sourced<T> {
+    /// Pairs a value with its place.
+    pub fn new(value: T, from: Place) -> Self {
+        Self { value, from }
+    }
+
+    /// A built-in default.
+    pub fn built_in(value: T) -> Self {
+        Self { value, from: Place::built_in() }
+    }
+}
+
+/// One file as read: its path for diagnostics, its label for emitted output, its text.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    path: PathBuf,
+    label: String,
+    text: String,
+    line_starts: Vec<usize>,
+}
+
+impl SourceFile {
+    /// The path as the user knows it; diagnostics show this one.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The machine-independent label; emitted output shows this one.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The text as read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// All files of one run. Cheap to look up, never removes.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    files: Vec<SourceFile>,
+}
+
+impl SourceMap {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a file. Virtual files (`environment`, `command line`) are added the same way, one line an item.
+    pub fn add(&mut self, path: impl Into<PathBuf>, label: impl Into<String>, text: impl Into<String>) -> FileId {
+        let text = text.into();
+        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(i, _)| i + 1)).collect();
+        let id = FileId(u32::try_from(self.files.len()).unwrap_or(u32::MAX));
+        self.files.push(SourceFile { path: path.into(), label: label.into(), text, line_starts });
+        id
+    }
+
+    /// The file behind an id of this map.
+    pub fn file(&self, id: FileId) -> Option<&SourceFile> {
+        self.files.get(id.0 as usize)
+    }
+
+    /// Line and column (in characters), both counted from 1, of a byte offset; past the end means the end.
+    pub fn line_column(&self, file: FileId, offset: usize) -> (u32, u32) {
+        let Some(source) = self.file(file) else { return (0, 0) };
+        let mut offset = offset.min(source.text.len());
+        while !source.text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        let line = source.line_starts.partition_point(|&start| start <= offset).saturating_sub(1);
+        let start = source.line_starts.get(line).copied().unwrap_or(0);
+        let column = source.text.get(start..offset).unwrap_or("").chars().count();
+        (u32::try_from(line + 1).unwrap_or(u32::MAX), u32::try_from(column + 1).unwrap_or(u32::MAX))
+    }
+
+    /// The machine-independent place of a span.
+    pub fn place(&self, span: Span) -> Place {
+        let (line, column) = self.line_column(span.file, span.start);
+        let file = self.file(span.file).map_or_else(String::new, |f| f.label.clone());
+        Place { file, line, column }
+    }
+
+    /// Turns a located value into one that carries its place.
+    pub fn sourced<T>(&self, located: Located<T>) -> Sourced<T> {
+        Sourced { from: self.place(located.span), value: located.value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_and_lines_count_from_one() {
+        let mut map = SourceMap::new();
+        let file = map.add("x", "x", "äb\ncd\n");
+        assert_eq!(map.line_column(file, 2), (1, 2));
+        assert_eq!(map.line_column(file, 4), (2, 1));
+        assert_eq!(map.line_column(file, 999), (3, 1));
+        assert_eq!(map.line_column(file, 1), (1, 1), "inside a character is its start");
+    }
+}
