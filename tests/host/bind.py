@@ -32,7 +32,9 @@ def main():
     os.makedirs(path, exist_ok=True)
     parent = os.path.dirname(path)
     while parent != "/":  # the unprivileged user must be able to walk down to it
-        os.chmod(parent, os.stat(parent).st_mode | 0o555)
+        mode = os.stat(parent).st_mode
+        if mode & 0o555 != 0o555:
+            os.chmod(parent, mode | 0o555)
         parent = os.path.dirname(parent)
     check(libc.syscall(MOVE_MOUNT, tree, b"", AT_FDCWD, path.encode(), MOVE_MOUNT_F_EMPTY_PATH), f"mount on {path}")
 

@@ -32,6 +32,7 @@ expected() {
 
 # The mirror is whatever apt here fetches Debian from; its name is never written down in this repo.
 mirror() {
+  # shellcheck disable=SC2016 # apt's variable
   apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Label: Debian' | head -n 1
 }
 
