@@ -104,6 +104,10 @@ configure_root() {
     ln -sf /dev/null "$r/etc/systemd/system/$unit"
   done
 
+  # Quadlet's user units wait 90 s for this system target, which no login of ours would start.
+  mkdir -p "$r/etc/systemd/system/multi-user.target.wants"
+  ln -sf /usr/lib/systemd/system/network-online.target "$r/etc/systemd/system/multi-user.target.wants/network-online.target"
+
   # A service of the host itself, which no sandbox may reach.
   cat >"$r/etc/systemd/system/host-service.service" <<'UNIT'
 [Service]
@@ -143,12 +147,13 @@ configure_root
 make_ca
 images=$out/root/srv/images
 # The images' files may be read by anyone inside; only the agent trusts the test internet.
-debian router "$images/router.tar" "$(list "${router_packages[@]}")" &
+# An unprivileged import cannot make device nodes, so the tars have none.
+debian router "$images/router.tar" "$(list "${router_packages[@]}")" --skip=output/dev &
 router=$!
 # shellcheck disable=SC2016
-debian agent "$images/agent.tar" "$(list "${agent_packages[@]}")" \
+debian agent "$images/agent.tar" "$(list "${agent_packages[@]}")" --skip=output/dev \
   --customize-hook="cp '$out/root/srv/internet/ca.pem' \"\$1/usr/local/share/ca-certificates/test-internet.crt\"" \
-  --customize-hook='chroot "$1" update-ca-certificates >/dev/null'
+  --customize-hook='chroot "$1" update-ca-certificates >/dev/null 2>&1'
 wait "$router"
 check_versions
 mv "$out"/*.versions "$images/"
