@@ -9,4 +9,5 @@ pub mod diagnostic;
 pub mod emit;
 pub mod plan;
 pub mod policy;
+pub mod runtime;
 pub mod source;

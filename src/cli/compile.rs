@@ -1,0 +1,65 @@
+//! `sandboxc compile`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::context::{Context, print, say, tell_limits};
+use super::{Failure, PlanArgs, Target};
+use crate::emit::{Podman, script, tree};
+use crate::plan::{Command, Request, plan};
+use crate::runtime::{exit, write};
+
+/// The session of a manifest that nobody named: the same every time, so that the bytes are.
+const DEFAULT_SESSION: &str = "default";
+
+#[derive(Debug, Args)]
+pub(super) struct CompileArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// What to write
+    #[arg(long, value_enum, default_value = "kube")]
+    target: Target,
+    /// Write a tree with every file here instead of one text on stdout
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// The command, instead of the configured one
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
+    if args.target == Target::Quadlet {
+        return Err(Failure::promise("the quadlet target is not there yet; use kube or script"));
+    }
+    let context = Context::new();
+    let resolved = context.resolve(&args.plan.config, false, exit::USAGE)?;
+    let words = match args.command.is_empty() {
+        true => resolved.command.iter().map(|word| word.value.clone()).collect(),
+        false => args.command.clone(),
+    };
+    if words.is_empty() {
+        return Err(Failure::usage("no command: give one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
+    }
+    if let Some(word) = words.iter().find(|word| !crate::config::survives_podman(word)) {
+        return Err(Failure::promise(format!(
+            "the argument {word:?} would lose its first line break in podman's YAML reader; put the text into a file"
+        )));
+    }
+    let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);
+    let plan = plan(Request { resolved: &resolved, session, command: &Command::Run(words), attempt: 0 })?;
+    let podman = args.plan.podman.unwrap_or(Podman::FLOOR);
+    tell_limits(&plan, podman, args.plan.strict)?;
+    let compiled = tree::compile(&plan, podman)?;
+    if let Some(dir) = &args.output {
+        let files = tree::tree(&plan, &compiled)?;
+        write::tree(dir, &files)?;
+        say(&format!("sandboxc: {} files in {}", files.len(), dir.display()));
+        return Ok(0);
+    }
+    match args.target {
+        Target::Script => print(&script::script(&plan, &compiled.stream)?.text)?,
+        _ => print(&compiled.stream.text())?,
+    }
+    Ok(0)
+}

@@ -1,0 +1,108 @@
+//! The environment as seen once, config loading, and printing.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::config::{Inputs, Loaded, Resolved, load};
+use crate::emit::{LimitGap, Podman, limit_gaps};
+use crate::plan::Plan;
+
+use super::{ConfigArgs, Failure};
+
+/// What the process was started with.
+pub(super) struct Context {
+    env: BTreeMap<String, String>,
+}
+
+impl Context {
+    /// Takes the snapshot. Variables that are not UTF-8 are no one's business here.
+    pub(super) fn new() -> Self {
+        let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self { env: std::env::vars_os().filter_map(pair).collect() }
+    }
+
+    pub(super) fn var(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        self.var("HOME").map(PathBuf::from)
+    }
+
+    fn config_home(&self) -> Result<PathBuf, Failure> {
+        let home = || self.home().map(|home| home.join(".config"));
+        let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+        let xdg = self.var("XDG_CONFIG_HOME").map(PathBuf::from).and_then(absolute);
+        xdg.or_else(home).ok_or_else(|| Failure::promise("neither XDG_CONFIG_HOME nor HOME is set"))
+    }
+
+    /// The user's runtime directory: a tmpfs that ends with the login, or with linger lives on.
+    pub(super) fn runtime_dir(&self) -> Result<PathBuf, Failure> {
+        let missing = "XDG_RUNTIME_DIR is not set or not a directory: log in through systemd, or run `loginctl enable-linger`";
+        let dir = self.var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute() && dir.is_dir());
+        dir.ok_or_else(|| Failure::promise(missing))
+    }
+
+    /// Reads both files. Only a directory that is not there is a failure; everything else is in the diagnostics.
+    pub(super) fn load(&self, args: &ConfigArgs, write_defaults: bool) -> Result<Loaded, Failure> {
+        let dir = args.repo.as_deref().unwrap_or(Path::new("."));
+        let repo_dir = dir
+            .canonicalize()
+            .map_err(|error| Failure::usage(format!("the repo directory {}: {error}", dir.display())))?;
+        Ok(load(&Inputs {
+            repo_dir,
+            server_file: args.server.clone(),
+            name: args.name.clone(),
+            home: self.home(),
+            config_home: self.config_home()?,
+            env: self.env.clone(),
+            write_defaults,
+        }))
+    }
+
+    /// Reads both files and says on stderr what there is to say; errors end here with `code`.
+    pub(super) fn resolve(&self, args: &ConfigArgs, write_defaults: bool, code: u8) -> Result<Resolved, Failure> {
+        let loaded = self.load(args, write_defaults)?;
+        if !loaded.diagnostics.is_empty() {
+            say(&loaded.diagnostics.text(&loaded.sources, self.colour()));
+        }
+        match loaded.resolved {
+            Some(resolved) if !loaded.diagnostics.has_errors() => Ok(resolved),
+            _ => Err(Failure { message: "the config has errors; nothing was run".to_owned(), code }),
+        }
+    }
+
+    /// Colour on a terminal, unless `NO_COLOR` says otherwise (no-color.org).
+    pub(super) fn colour(&self) -> bool {
+        io::stderr().is_terminal() && self.var("NO_COLOR").is_none()
+    }
+}
+
+/// A line (or more) for people, on stderr; a closed stderr is no reason to fail.
+pub(super) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Result text on stdout. A reader that went away is no failure; a full disk is.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::promise(format!("writing to stdout: {error}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Names the limits that the manifest alone does not keep; `strict` makes them an error.
+pub(super) fn tell_limits(plan: &Plan, podman: Podman, strict: bool) -> Result<(), Failure> {
+    let gaps = limit_gaps(plan, podman);
+    for LimitGap { limit, why } in &gaps {
+        say(&format!("sandboxc: {limit} is not kept by the manifest alone: {why}"));
+    }
+    match strict && !gaps.is_empty() {
+        true => Err(Failure::promise("--strict: a limit cannot be kept by the manifest alone")),
+        false => Ok(()),
+    }
+}

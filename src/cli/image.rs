@@ -1,0 +1,69 @@
+//! `sandboxc image build`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::context::{Context, say};
+use super::{ConfigArgs, Failure};
+use crate::config::ImageSource;
+use crate::runtime::image::{Build, build};
+use crate::runtime::podman::Podman;
+use crate::runtime::{RuntimeError, exit};
+
+const ROUTER: &str = include_str!("../../packaging/images/router/Containerfile");
+const AGENT: &str = include_str!("../../packaging/images/agent/Containerfile");
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ImageCommand {
+    /// Build the images that are in force: the router's, and the agent's own or the repo's
+    Build(BuildArgs),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Which {
+    /// nginx and dnsmasq, stock packages only
+    Router,
+    /// The default agent image, or the one that the repo's Containerfile describes
+    Agent,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BuildArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Just this one
+    which: Option<Which>,
+    /// Image to build on, instead of the Containerfile's own
+    #[arg(long, value_name = "IMAGE")]
+    base: Option<String>,
+}
+
+pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
+    let ImageCommand::Build(args) = command;
+    let context = Context::new();
+    let resolved = context.resolve(&args.config, false, exit::USAGE)?;
+    let empty = tempfile::tempdir().map_err(RuntimeError::io("making a temporary directory"))?;
+    let podman = Podman::new("podman", empty.path());
+    let base = args.base.as_deref();
+    if args.which != Some(Which::Agent) {
+        let tag = &resolved.router_image.value;
+        build(&podman, &Build { tag, containerfile: ROUTER, base, context: None }, empty.path())?;
+    }
+    if args.which == Some(Which::Router) {
+        return Ok(0);
+    }
+    match &resolved.image.value {
+        ImageSource::Containerfile { file, reference } => {
+            let context = resolved.workspace.source.join(".sandboxc");
+            let path: PathBuf = context.join(file);
+            let text = std::fs::read_to_string(&path).map_err(RuntimeError::io(format!("reading {}", path.display())))?;
+            build(&podman, &Build { tag: reference, containerfile: &text, base, context: Some(&context) }, empty.path())?;
+        }
+        ImageSource::Reference(tag) if tag.starts_with("localhost/") => {
+            build(&podman, &Build { tag, containerfile: AGENT, base, context: None }, empty.path())?;
+        }
+        ImageSource::Reference(tag) => say(&format!("sandboxc: {tag} comes from a registry; `podman pull {tag}` fetches it")),
+    }
+    Ok(0)
+}

@@ -1,0 +1,43 @@
+//! The comment at the top of a manifest: what it is, how to apply it, what it permits and who said so.
+
+use std::fmt::Write as _;
+
+use crate::plan::Plan;
+
+use super::{Podman, limit_gaps};
+
+pub(super) fn header(plan: &Plan, podman: Podman) -> String {
+    let mut text = format!("# sandboxc plan {}, session {}, for podman {podman}\n#\n", plan.names.hash, plan.session);
+    // Writing to a String cannot fail.
+    match &plan.network {
+        Some(net) => {
+            text.push_str("# Apply (without --network the gate stops the agent pod: it starts only where no route leads out):\n");
+            for call in super::network::create_args(plan) {
+                let _ = writeln!(text, "#   podman {}", call.join(" "));
+            }
+            let _ = writeln!(
+                text,
+                "#   podman kube play --network {} --ip {} --ip {} --no-hosts -\n#   podman network connect {} {}",
+                plan.names.internal_network,
+                net.router_address,
+                net.agent_address,
+                plan.names.egress_network,
+                plan.names.router_infra,
+            );
+        }
+        None => text.push_str("# THE NETWORK SANDBOX IS OFF: the agent reaches everything that this host reaches.\n"),
+    }
+    let gaps = limit_gaps(plan, podman);
+    if !gaps.is_empty() {
+        text.push_str("#\n# Limits that this manifest alone does not keep:\n");
+    }
+    for gap in gaps {
+        let _ = writeln!(text, "#   {}: {}", gap.limit, gap.why);
+    }
+    text.push_str("#\n# Permissions, and where each was given:\n");
+    for grant in &plan.grants {
+        let what: String = grant.what.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let _ = writeln!(text, "#   {:<8} {what}  ({})", grant.kind, grant.from.short());
+    }
+    text
+}

@@ -1,0 +1,50 @@
+//! Limits that kube play cannot keep by itself, and the `podman update` that keeps them on the created container.
+
+use crate::plan::Plan;
+
+use super::Podman;
+
+/// A limit that the manifest alone does not keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitGap {
+    /// `pids_limit`, `no swap`, `timeout`.
+    pub limit: &'static str,
+    /// Why, and what keeps it.
+    pub why: String,
+}
+
+/// What kube play of this version does not keep (podman #13102 for swap, #24418 for pids; `activeDeadlineSeconds`
+/// is ignored by every version).
+pub fn limit_gaps(plan: &Plan, podman: Podman) -> Vec<LimitGap> {
+    let limits = &plan.agent.limits;
+    let mut gaps = Vec::new();
+    let mut add = |limit, why: &str| gaps.push(LimitGap { limit, why: why.to_owned() });
+    if limits.memory.is_some() {
+        add("no swap", "kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start");
+    }
+    if limits.pids.is_some() && !podman.has_pids_annotation() {
+        add("pids_limit", "kube play honours it since podman 5.5; `sandboxc run` and the script target set it with `podman update` before the start");
+    }
+    if limits.timeout.is_some() {
+        add("timeout", "kube play has none; `sandboxc run` and the script target end the container when it is over");
+    }
+    gaps
+}
+
+/// Arguments of the `podman update` that must come between creation and start, if there is anything to set.
+pub fn update_args(plan: &Plan) -> Option<Vec<String>> {
+    let limits = &plan.agent.limits;
+    let mut args = vec!["update".to_owned()];
+    if let Some(pids) = &limits.pids {
+        args.push(format!("--pids-limit={}", pids.value));
+    }
+    if let Some(memory) = &limits.memory {
+        args.push(format!("--memory={}", memory.value));
+        // Equal to the memory limit means no swap (podman-update(1)).
+        args.push(format!("--memory-swap={}", memory.value));
+    }
+    (args.len() > 1).then(|| {
+        args.push(plan.names.agent_container());
+        args
+    })
+}

@@ -1,0 +1,58 @@
+//! Networks. Podman has no declarative form besides Quadlet, so their definition is the command that makes them.
+
+use crate::plan::{Plan, SESSION_LABEL};
+
+use super::File;
+
+/// Arguments of the `podman` calls that make the networks; the calls do not depend on each other.
+pub fn create_args(plan: &Plan) -> Vec<Vec<String>> {
+    let mut calls = vec![egress_args(plan)];
+    if let Some(net) = &plan.network {
+        // Without DNS the bridge gets no address at all, so nothing of the host is on it (netavark create_config).
+        calls.push(words(&[
+            "network",
+            "create",
+            "--internal",
+            "--disable-dns",
+            "--subnet",
+            &net.internal.to_string(),
+            "--label",
+            &format!("{SESSION_LABEL}={}", plan.session),
+            &plan.names.internal_network,
+        ]));
+    }
+    calls
+}
+
+/// Shared by all sessions with this definition, hence `--ignore`; the hash in its name stands for its settings.
+fn egress_args(plan: &Plan) -> Vec<String> {
+    let subnet = plan.names.egress_subnet.to_string();
+    words(&[
+        "network",
+        "create",
+        "--ignore",
+        "--disable-dns",
+        "--subnet",
+        &subnet,
+        "--opt",
+        "isolate=strict",
+        "--label",
+        "io.sandboxc.egress=1",
+        &plan.names.egress_network,
+    ])
+}
+
+/// `networks.sh`: the definitions as a script that makes them.
+pub fn networks_file(plan: &Plan) -> File {
+    let mut text = "#!/bin/sh\n# The networks of this sandbox. The first is shared and may exist already.\nset -eu\n".to_owned();
+    for call in create_args(plan) {
+        text.push_str("podman ");
+        text.push_str(&call.iter().map(|word| super::script::quote(word)).collect::<Vec<_>>().join(" "));
+        text.push('\n');
+    }
+    File { executable: true, ..File::new("networks.sh", text) }
+}
+
+fn words(all: &[&str]) -> Vec<String> {
+    all.iter().map(|&word| word.to_owned()).collect()
+}

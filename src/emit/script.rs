@@ -1,0 +1,87 @@
+//! The script target: the whole recipe in one POSIX shell file that runs without sandboxc.
+
+use crate::plan::Plan;
+
+use super::kube::Stream;
+use super::{EmitError, File, network, update_args};
+
+/// A word for a POSIX shell; plain words stay as they are.
+pub fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn line(words: &[String]) -> String {
+    words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Writes the script around a stream whose agent carries its command itself.
+pub fn script(plan: &Plan, stream: &Stream) -> Result<File, EmitError> {
+    let mut env = minijinja::Environment::new();
+    env.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    let syntax = minijinja::syntax::SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build()
+        .map_err(|error| EmitError::Internal(error.to_string()))?;
+    env.set_syntax(syntax);
+    let manifest = stream.text();
+    let names = &plan.names;
+    let networks: Vec<String> = network::create_args(plan).iter().map(|call| line(call)).collect();
+    let context = minijinja::context! {
+        hash => names.hash.as_str(),
+        networks => networks,
+        network => plan.network.as_ref().map(|net| minijinja::context! {
+            router => net.router_address.to_string(),
+            agent => net.agent_address.to_string(),
+        }),
+        names => minijinja::context! {
+            internal_network => names.internal_network.as_str(),
+            egress_network => names.egress_network.as_str(),
+            router_pod => names.router_pod.as_str(),
+            router_infra => names.router_infra.as_str(),
+            router_files => names.router_files.as_str(),
+            agent_pod => names.agent_pod.as_str(),
+            agent_files => names.agent_files.as_str(),
+        },
+        agent => names.agent_container(),
+        update => update_args(plan).map(|args| line(&args)),
+        timeout => plan.agent.limits.timeout.as_ref().map(|timeout| timeout.value),
+        marker => marker(&manifest),
+        manifest => manifest,
+    };
+    let text = env
+        .render_str(include_str!("../../templates/run.sh.j2"), context)
+        .map_err(|error| EmitError::Internal(format!("{error:#}")))?;
+    Ok(File { executable: true, ..File::new("run.sh", text) })
+}
+
+/// A here-document end that is no line of the text.
+fn marker(text: &str) -> String {
+    let mut marker = "END_OF_MANIFEST".to_owned();
+    while text.lines().any(|line| line == marker) {
+        marker.push('_');
+    }
+    marker
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quote("a/b:c=1"), "a/b:c=1");
+        assert_eq!(quote(""), "''");
+        assert_eq!(quote("it's $x"), r"'it'\''s $x'");
+    }
+
+    #[test]
+    fn the_marker_is_never_a_line_of_the_text() {
+        assert_eq!(marker("END_OF_MANIFEST\nEND_OF_MANIFEST_\n"), "END_OF_MANIFEST__");
+    }
+}

@@ -1,0 +1,46 @@
+//! The compiled tree: every file that will run, for reading, diffing and committing.
+
+use crate::plan::Plan;
+
+use super::kube::{self, Stream};
+use super::{EmitError, File, Podman, network, router, script};
+
+/// Everything that one plan compiles to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// The kube play stream.
+    pub stream: Stream,
+    /// Files of the router, as mounted.
+    pub router_files: Vec<File>,
+    /// Files of the agent pod, as mounted.
+    pub agent_files: Vec<File>,
+}
+
+/// Compiles a plan for a podman.
+pub fn compile(plan: &Plan, podman: Podman) -> Result<Compiled, EmitError> {
+    let (router_files, mut agent_files) = match &plan.network {
+        Some(net) => (router::router_files(net, &plan.policy)?, router::forwarder_files(net)?),
+        None => (Vec::new(), Vec::new()),
+    };
+    agent_files.push(File::new("agent/hosts", "127.0.0.1\tlocalhost sandbox\n"));
+    let stream = kube::stream(plan, podman, &router_files, &agent_files)?;
+    Ok(Compiled { stream, router_files, agent_files })
+}
+
+/// All files of the tree, sorted by path.
+pub fn tree(plan: &Plan, compiled: &Compiled) -> Result<Vec<File>, EmitError> {
+    let mut files = vec![
+        File::new("kube.yaml", compiled.stream.text()),
+        script::script(plan, &compiled.stream)?,
+        network::networks_file(plan),
+        File::new("plan.json", plan_json(plan)?),
+    ];
+    files.extend(compiled.router_files.iter().chain(&compiled.agent_files).cloned());
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
+fn plan_json(plan: &Plan) -> Result<String, EmitError> {
+    let text = serde_json::to_string_pretty(plan).map_err(|error| EmitError::Internal(error.to_string()))?;
+    Ok(text + "\n")
+}

@@ -1,0 +1,112 @@
+//! Content-hashed names: at most 63 characters of `[a-z0-9-]`, unique per plan.
+
+use ipnet::Ipv4Net;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// Label on everything that belongs to a session; its value is the session id.
+pub const SESSION_LABEL: &str = "io.sandboxc.session";
+
+/// Names of all objects of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Names {
+    /// 12 hexadecimal digits of the hash of the plan's canonical form.
+    pub hash: String,
+    /// The session's own network.
+    pub internal_network: String,
+    /// The routers' network, shared by all sessions with the same definition.
+    pub egress_network: String,
+    /// Definition of that network.
+    pub egress_subnet: Ipv4Net,
+    /// Pod of the router.
+    pub router_pod: String,
+    /// Its infra container, named so that it can be connected to the egress network.
+    pub router_infra: String,
+    /// `ConfigMap` with the router's files.
+    pub router_files: String,
+    /// Pod of gate, forwarder and agent.
+    pub agent_pod: String,
+    /// Its infra container.
+    pub agent_infra: String,
+    /// `ConfigMap` with the agent pod's files.
+    pub agent_files: String,
+}
+
+impl Names {
+    /// Podman's name of a container of a pod: `<pod>-<container>`.
+    pub fn container(pod: &str, container: &str) -> String {
+        format!("{pod}-{container}")
+    }
+
+    /// The container the command runs in.
+    pub fn agent_container(&self) -> String {
+        Self::container(&self.agent_pod, "agent")
+    }
+
+    /// The router's container.
+    pub fn router_container(&self) -> String {
+        Self::container(&self.router_pod, "router")
+    }
+}
+
+/// True for 1 to 32 characters of `[a-z0-9-]` that neither start nor end with a hyphen.
+pub fn session_is_valid(session: &str) -> bool {
+    (1..=32).contains(&session.len())
+        && session.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !session.starts_with('-')
+        && !session.ends_with('-')
+}
+
+/// Names from the hash of everything that the plan is made of.
+pub(super) fn names(session: &str, egress: Ipv4Net, content: &impl Serialize) -> Names {
+    let hash = hash(content, 12);
+    let name = |role: &str| format!("sandboxc-{hash}-{role}");
+    let session_tail: String = session.chars().take(20).collect();
+    Names {
+        internal_network: name("net"),
+        egress_network: format!("sandboxc-egress-{}", self::hash(&("egress", super::FORMAT_VERSION, egress), 8)),
+        egress_subnet: egress,
+        router_pod: name("router"),
+        router_infra: name("router-infra"),
+        router_files: name("router-files"),
+        agent_pod: format!("sandboxc-{hash}-{}", session_tail.trim_end_matches('-')),
+        agent_infra: name("agent-infra"),
+        agent_files: name("agent-files"),
+        hash,
+    }
+}
+
+/// The first `digits` hexadecimal digits of the SHA-256 of the JSON form (maps are sorted, so it is canonical).
+pub(super) fn hash(content: &impl Serialize, digits: usize) -> String {
+    // Serialisation of our own plain types to JSON cannot fail; an empty text would still give a valid name.
+    let json = serde_json::to_vec(content).unwrap_or_default();
+    Sha256::digest(&json).iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(digits).collect()
+}
+
+/// The first eight bytes of the hash as a number, for choosing a subnet.
+pub(super) fn hash_number(content: &impl Serialize) -> u64 {
+    u64::from_str_radix(&hash(content, 16), 16).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_plain_for_the_longest_session() {
+        let session = "a".repeat(32);
+        let names = names(&session, "10.213.192.0/18".parse().unwrap(), &1);
+        let json = serde_json::to_value(&names).unwrap();
+        for (key, value) in json.as_object().unwrap() {
+            let value = value.as_str().unwrap();
+            assert!(value.len() + "-forwarder".len() <= 63, "{key}: {value}");
+            assert!(key == "egress_subnet" || session_is_valid(&value[..value.len().min(32)]) || key == "hash");
+        }
+    }
+
+    #[test]
+    fn session_ids() {
+        assert!(["a", "a-b", "0"].iter().all(|s| session_is_valid(s)));
+        assert!(["", "-a", "a-", "A", "a_b", "a/b"].iter().all(|s| !session_is_valid(s)));
+    }
+}

@@ -1,0 +1,116 @@
+//! Subnets of a session and the routes of its named ports.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+
+use super::name::hash_number;
+use super::network::{SandboxNetwork, TcpRoute};
+use super::{HOST_RESOLVER, PlanError};
+use crate::config::Resolved;
+use crate::policy::{HostPattern, Policy, Rule, Verdict};
+
+/// A session's own network: six addresses, of which two are used.
+const SESSION_PREFIX: u8 = 29;
+
+/// Router ports of named ports start here; 80 and 443 are below, and unprivileged test tools stay out of the way.
+const FIRST_ROUTER_PORT: u16 = 20_000;
+
+/// As many as there are ports above, and fewer than the loopback addresses 127.0.1.2 to 127.0.255.254.
+const MAX_ROUTES: usize = 20_000;
+
+/// The last quarter of the pool: one definition, one hashed name, shared by all routers.
+pub(super) fn egress_network(resolved: &Resolved) -> Result<Ipv4Net, PlanError> {
+    let pool = resolved.pool.value;
+    let small = || PlanError::PoolTooSmall(pool.to_string());
+    if pool.prefix_len() > 24 {
+        return Err(small());
+    }
+    let quarters = pool.subnets(pool.prefix_len() + 2).map_err(|_| small())?;
+    quarters.last().ok_or_else(small)
+}
+
+/// A /29 from the first three quarters of the pool, chosen by hash, and everything the router listens for.
+pub(super) fn sandbox_network(resolved: &Resolved, session: &str, attempt: u32) -> Result<SandboxNetwork, PlanError> {
+    let egress = egress_network(resolved)?;
+    let pool = resolved.pool.value;
+    let blocks = (u64::from(u32::from(egress.network())) - u64::from(u32::from(pool.network()))) >> (32 - SESSION_PREFIX);
+    let workspace = &resolved.workspace.source;
+    let block = hash_number(&("subnet", session, workspace, attempt)) % blocks.max(1);
+    // Below 2^29 by the division above.
+    let offset = u32::try_from(block << (32 - SESSION_PREFIX)).unwrap_or(0);
+    let base = u32::from(pool.network()) + offset;
+    let internal = Ipv4Net::new_assert(Ipv4Addr::from(base), SESSION_PREFIX);
+    let mut upstream_dns: Vec<_> = resolved.upstream_dns.iter().map(|address| address.value).collect();
+    if upstream_dns.is_empty() {
+        upstream_dns.push(HOST_RESOLVER.into());
+    }
+    Ok(SandboxNetwork {
+        internal,
+        // .1 is what podman would give to a gateway, so neither takes it.
+        router_address: Ipv4Addr::from(base + 2),
+        agent_address: Ipv4Addr::from(base + 3),
+        egress,
+        upstream_dns,
+        web_loopback: Ipv4Addr::new(127, 0, 1, 1),
+        tcp: tcp_routes(&resolved.policy)?,
+    })
+}
+
+/// One route for every named port of an exact host or address that the whole policy allows.
+fn tcp_routes(policy: &Policy) -> Result<Vec<TcpRoute>, PlanError> {
+    let mut wanted: BTreeMap<(String, u16), &Rule> = BTreeMap::new();
+    for rule in policy.allow.rules() {
+        let host = match &rule.pattern {
+            HostPattern::Exact(name) => name.to_string(),
+            HostPattern::Ip(address) => address.to_string(),
+            HostPattern::Suffix(_) | HostPattern::Subdomains(_) => continue,
+        };
+        for port in &rule.ports {
+            wanted.entry((host.clone(), *port)).or_insert(rule);
+        }
+    }
+    if wanted.len() > MAX_ROUTES {
+        return Err(PlanError::TooManyRoutes(wanted.len(), MAX_ROUTES));
+    }
+    let mut loopbacks: BTreeMap<String, Ipv4Addr> = BTreeMap::new();
+    let mut routes = Vec::new();
+    for ((host, port), rule) in wanted {
+        let web_name = matches!(rule.pattern, HostPattern::Exact(_)) && matches!(port, 80 | 443);
+        let decision = policy.decide(&host, port);
+        if web_name || decision.verdict == Verdict::Deny {
+            continue;
+        }
+        let next = nth_loopback(loopbacks.len());
+        let loopback = *loopbacks.entry(host.clone()).or_insert(next);
+        routes.push(TcpRoute {
+            name: inside_name(&rule.pattern, &host),
+            host,
+            port,
+            loopback,
+            // Below MAX_ROUTES, so it fits.
+            router_port: FIRST_ROUTER_PORT.saturating_add(u16::try_from(routes.len()).unwrap_or(u16::MAX)),
+            private: decision.private,
+            rule: decision.rule.unwrap_or_else(|| rule.id.clone()),
+            from: decision.from.unwrap_or_else(|| rule.from.clone()),
+        });
+    }
+    Ok(routes)
+}
+
+/// 127.0.1.2, 127.0.1.3, … without .0 and .255, so that no tool takes one for a network or broadcast address.
+fn nth_loopback(index: usize) -> Ipv4Addr {
+    let index = index + 1;
+    let third = u8::try_from(1 + index / 254).unwrap_or(u8::MAX);
+    let fourth = u8::try_from(1 + index % 254).unwrap_or(u8::MAX);
+    Ipv4Addr::new(127, 0, third, fourth)
+}
+
+/// The name that the agent dials: the host itself, or a made-up one for an address.
+fn inside_name(pattern: &HostPattern, host: &str) -> String {
+    match pattern {
+        HostPattern::Ip(_) => format!("{}.ip.sandboxc.internal", host.replace(['.', ':'], "-")),
+        _ => host.to_owned(),
+    }
+}

@@ -1,0 +1,67 @@
+//! The only room with effects: applies what `emit` wrote, waits, tears down.
+//!
+//! Invariants: it never builds a podman call that the emitted files do not already imply; everything it creates is
+//! removed on every way out; the command starts only after everything before it was verified.
+//! May depend on every lower floor.
+
+pub mod exec;
+pub mod host;
+pub mod image;
+pub mod netlog;
+pub mod podman;
+pub mod session;
+pub mod state;
+pub mod write;
+
+use thiserror::Error;
+
+/// Exit codes that are ours; everything else is the command's own.
+pub mod exit {
+    /// Wrong usage, or a config with errors.
+    pub const USAGE: u8 = 2;
+    /// Time was over.
+    pub const TIMEOUT: u8 = 124;
+    /// sandboxc or podman could not keep a promise.
+    pub const PROMISE: u8 = 125;
+    /// 128 + n: death by signal n.
+    pub const SIGNAL_BASE: u8 = 128;
+}
+
+/// Why a session could not be set up; one line for people. Always exit code 125.
+#[derive(Debug, Error)]
+pub enum RuntimeError {
+    /// podman is not there or cannot be started.
+    #[error("cannot run podman: {0} (is podman 5.4 or newer installed?)")]
+    NoPodman(std::io::Error),
+    /// A podman call failed.
+    #[error("{what}: {said}")]
+    Podman {
+        /// What it was for.
+        what: String,
+        /// The last line it wrote to stderr.
+        said: String,
+    },
+    /// An image is not in the local storage.
+    #[error("the image {0} is not here; make it with `{1}`")]
+    MissingImage(String, String),
+    /// What podman made is not what the plan says.
+    #[error("{0} is {1} in the created container, but the plan says {2}; the command was not started")]
+    Mismatch(&'static str, String, String),
+    /// Everything else: files, locks, signals.
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+    /// A promise that this host cannot keep.
+    #[error("{0}")]
+    Host(String),
+    /// A signal asked for the end during the set-up.
+    #[error("ended by signal {0} before the command started")]
+    Interrupted(i32),
+}
+
+impl RuntimeError {
+    /// Wraps an I/O error with what was being done.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |error| Self::Io(what, error)
+    }
+}

@@ -1,0 +1,53 @@
+//! What the host itself must be like.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::RuntimeError;
+use crate::config::Resolved;
+
+/// Root would make `root` inside the root of the host: only rootless podman keeps the promises.
+pub fn check() -> Result<(), RuntimeError> {
+    if rustix::process::geteuid().is_root() {
+        return Err(RuntimeError::Host("sandboxc runs rootless podman: start it as an unprivileged user, not as root".to_owned()));
+    }
+    Ok(())
+}
+
+/// podman's read-only binds are not recursive, so a mount below one would stay writable.
+pub fn check_read_only_mounts(resolved: &Resolved) -> Result<(), RuntimeError> {
+    let workspace = resolved.workspace.read_only.then_some(&resolved.workspace.source);
+    let mounts = resolved.mounts.iter().filter(|mount| mount.read_only).map(|mount| &mount.source);
+    let sources: Vec<_> = workspace.into_iter().chain(mounts).collect();
+    if sources.is_empty() {
+        return Ok(());
+    }
+    let table = fs::read_to_string("/proc/self/mountinfo").map_err(RuntimeError::io("reading the mount table"))?;
+    let points: Vec<String> = table.lines().filter_map(|line| line.split(' ').nth(4)).map(unescape).collect();
+    for source in sources {
+        if let Some(point) = points.iter().find(|point| Path::new(point) != source && Path::new(point).starts_with(source)) {
+            return Err(RuntimeError::Host(format!(
+                "{} is to be read-only, but {point} is mounted below it and would stay writable",
+                source.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// `\040` and the like (proc_pid_mountinfo(5)).
+fn unescape(field: &str) -> String {
+    ["\\040", "\\011", "\\012", "\\134"]
+        .iter()
+        .zip([" ", "\t", "\n", "\\"])
+        .fold(field.to_owned(), |text, (code, plain)| text.replace(code, plain))
+}
+
+/// Eight random hexadecimal digits.
+pub fn random_session() -> Result<String, RuntimeError> {
+    let mut bytes = [0_u8; 4];
+    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| RuntimeError::Io("asking for randomness".to_owned(), error.into()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,72 @@
+//! Calling podman: arguments in, output or one clear line out.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use super::RuntimeError;
+use crate::emit::Podman as Version;
+
+/// The podman of this user.
+#[derive(Clone, Debug)]
+pub struct Podman {
+    program: OsString,
+    /// Every call runs here: kube play builds images from directories that are named like one.
+    empty_dir: PathBuf,
+}
+
+impl Podman {
+    /// `program` is looked up on `PATH`; `empty_dir` must exist and be empty.
+    pub fn new(program: impl Into<OsString>, empty_dir: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), empty_dir: empty_dir.into() }
+    }
+
+    /// A call that the caller finishes itself.
+    pub fn command<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args).current_dir(&self.empty_dir);
+        command
+    }
+
+    /// Runs a call and gives its stdout; `what` is for the error line.
+    pub fn call<S: AsRef<std::ffi::OsStr>>(&self, what: &str, args: &[S], stdin: Option<&str>) -> Result<String, RuntimeError> {
+        let output = self.output(args, stdin)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(RuntimeError::Podman { what: what.to_owned(), said: said(&output) })
+    }
+
+    /// Runs a call and gives everything; only failing to start it is an error.
+    pub fn output<S: AsRef<std::ffi::OsStr>>(&self, args: &[S], stdin: Option<&str>) -> Result<Output, RuntimeError> {
+        let mut command = self.command(args);
+        command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(RuntimeError::NoPodman)?;
+        let pipe = child.stdin.take();
+        // podman reads its stdin before it writes much, so writing all of it first cannot block both sides; it may
+        // end early on its own error, which its exit status then tells.
+        if let (Some(mut pipe), Some(text)) = (pipe, stdin) {
+            let _ = pipe.write_all(text.as_bytes());
+        }
+        child.wait_with_output().map_err(RuntimeError::io("waiting for podman"))
+    }
+
+    /// The version, without touching the storage.
+    pub fn version(&self) -> Result<Version, RuntimeError> {
+        let text = self.call("podman --version", &["--version"], None)?;
+        text.parse().map_err(RuntimeError::Host)
+    }
+}
+
+/// The line of stderr that says why: the last one, without podman's prefix.
+pub fn said(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let error = lines.iter().rev().find(|line| line.starts_with("Error: ")).or(lines.last());
+    match error {
+        Some(line) => line.trim_start_matches("Error: ").to_owned(),
+        None => format!("podman ended with {}", output.status),
+    }
+}

@@ -1,0 +1,205 @@
+//! Setting a session up and taking it down.
+
+use std::thread;
+
+use super::RuntimeError;
+use super::podman::Podman;
+use crate::emit::tree::Compiled;
+use crate::emit::{network, update_args};
+use crate::plan::Plan;
+
+/// A session that is being set up, runs, or is being taken down.
+#[derive(Debug)]
+pub struct Session<'a> {
+    podman: &'a Podman,
+    plan: &'a Plan,
+    compiled: &'a Compiled,
+}
+
+/// Whether a failed set-up may be tried again with another subnet.
+#[derive(Debug)]
+pub enum SetupError {
+    /// The subnet is taken; nothing was left behind.
+    SubnetTaken,
+    /// Everything else; nothing was left behind.
+    Failed(RuntimeError),
+}
+
+impl<'a> Session<'a> {
+    /// A session of a plan; nothing happens yet.
+    pub fn new(podman: &'a Podman, plan: &'a Plan, compiled: &'a Compiled) -> Self {
+        Self { podman, plan, compiled }
+    }
+
+    /// Images, networks, router ready, agent pod created and verified, gate passed, forwarder up. On failure
+    /// everything is taken down again. `may_go_on` is asked between the steps, so that a signal is not overlooked.
+    pub fn set_up(&self, may_go_on: &(dyn Fn() -> Result<(), RuntimeError> + Sync)) -> Result<(), SetupError> {
+        let result = self.networks().and_then(|()| {
+            may_go_on().map_err(SetupError::Failed)?;
+            self.pods().and_then(|()| may_go_on()).map_err(SetupError::Failed)
+        });
+        if result.is_err() {
+            self.take_down();
+        }
+        result
+    }
+
+    /// Networks and the question for the images do not wait for each other.
+    fn networks(&self) -> Result<(), SetupError> {
+        let calls = network::create_args(self.plan);
+        let (images, networks) = thread::scope(|scope| {
+            let images = scope.spawn(|| self.check_images());
+            let networks: Vec<_> = calls.iter().map(|call| scope.spawn(|| self.podman.call("the network", call, None))).collect();
+            (joined(images.join()), networks.into_iter().map(|handle| joined(handle.join())).collect::<Vec<_>>())
+        });
+        images.map_err(SetupError::Failed)?;
+        for network in networks {
+            network.map_err(|error| match error {
+                RuntimeError::Podman { said, .. } if said.contains("is already used") => SetupError::SubnetTaken,
+                error => SetupError::Failed(error),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_images(&self) -> Result<(), RuntimeError> {
+        let agent = self.plan.agent.image.value.reference();
+        let router = self.plan.network.as_ref().map(|_| self.plan.router_image.value.as_str());
+        for (image, what) in router.into_iter().map(|image| (image, "router")).chain([(agent, "agent")]) {
+            if !self.podman.output(&["image", "exists", image], None)?.status.success() {
+                let build = match image.starts_with("localhost/") {
+                    true => format!("sandboxc image build {what}"),
+                    false => format!("podman pull {image}"),
+                };
+                return Err(RuntimeError::MissingImage(image.to_owned(), build));
+            }
+        }
+        Ok(())
+    }
+
+    /// Router and agent pod side by side: the forwarder connects only when the agent does.
+    fn pods(&self) -> Result<(), RuntimeError> {
+        let (router, agent) = thread::scope(|scope| {
+            let router = scope.spawn(|| self.router());
+            let agent = self.agent();
+            (joined(router.join()), agent)
+        });
+        router.and(agent)
+    }
+
+    fn router(&self) -> Result<(), RuntimeError> {
+        let (Some(net), Some(manifest)) = (&self.plan.network, &self.compiled.stream.router) else { return Ok(()) };
+        let names = &self.plan.names;
+        let internal = format!("{}:ip={}", names.internal_network, net.router_address);
+        let args = ["--no-hosts", "--network", &internal, "--network", &names.egress_network];
+        self.play("the router", &args, manifest)?;
+        let ready = ["exec", &names.router_container(), "/bin/sh", "/etc/sandboxc/entry.sh", "ready"];
+        self.podman.call("the router is not ready", &ready, None).map(drop)
+    }
+
+    fn agent(&self) -> Result<(), RuntimeError> {
+        let names = &self.plan.names;
+        let network = match &self.plan.network {
+            Some(net) => format!("{}:ip={}", names.internal_network, net.agent_address),
+            None => names.egress_network.clone(),
+        };
+        let mut args = vec!["--no-hosts", "--network", &network];
+        let limits = &self.plan.agent.limits;
+        let verify = limits.memory.is_some() || limits.pids.is_some() || limits.cpus.is_some();
+        if !verify {
+            return self.play("the agent pod", &args, &self.compiled.stream.agent);
+        }
+        args.push("--start=false");
+        self.play("the agent pod", &args, &self.compiled.stream.agent)?;
+        if let Some(update) = update_args(self.plan) {
+            self.podman.call("the limits", &update, None)?;
+        }
+        self.verify_limits()?;
+        self.podman.call("the agent pod", &["pod", "start", &names.agent_pod], None).map(drop)
+    }
+
+    /// k8s-file keeps the router's lines readable whatever the user's default log driver is.
+    fn play(&self, what: &str, args: &[&str], manifest: &str) -> Result<(), RuntimeError> {
+        let mut call = vec!["kube", "play", "--quiet", "--build=false", "--log-driver=k8s-file"];
+        call.extend_from_slice(args);
+        call.push("-");
+        self.podman.call(what, &call, Some(manifest)).map(drop)
+    }
+
+    /// What podman says the created container will be held to must be what the plan says.
+    fn verify_limits(&self) -> Result<(), RuntimeError> {
+        let format = "{{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.PidsLimit}} \
+                      {{.HostConfig.CpuQuota}} {{.HostConfig.CpuPeriod}} {{.HostConfig.NanoCpus}}";
+        let container = self.plan.names.agent_container();
+        let text = self.podman.call("reading the limits back", &["inspect", "--format", format, &container], None)?;
+        let numbers: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
+        let [memory, swap, pids, quota, period, nano] = numbers.as_slice() else {
+            return Err(RuntimeError::Mismatch("the list of limits", text.trim().to_owned(), "six numbers".to_owned()));
+        };
+        let limits = &self.plan.agent.limits;
+        let millis = if *nano > 0 { nano / 1_000_000 } else { (quota * 1000).checked_div(*period).unwrap_or(0) };
+        let expected = [
+            ("memory", &limits.memory, *memory),
+            ("memory with swap", &limits.memory, *swap),
+            ("pids_limit", &limits.pids, *pids),
+            ("cpus (thousandths)", &limits.cpus, millis),
+        ];
+        for (what, limit, actual) in expected {
+            if let Some(limit) = limit.as_ref().filter(|limit| limit.value != actual) {
+                return Err(RuntimeError::Mismatch(what, actual.to_string(), limit.value.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the router before everything else, so that its last lines are written and read.
+    pub fn stop_router(&self) {
+        // The teardown that follows removes it by force.
+        let _ = self.podman.output(&["stop", "--time", "2", &self.plan.names.router_container()], None);
+    }
+
+    /// Removes everything that `set_up` may have made. Goes on after errors; tells what is left, if anything.
+    pub fn take_down(&self) -> Vec<String> {
+        let names = &self.plan.names;
+        let has_network = self.plan.network.is_some();
+        let mut left = Vec::new();
+        let pods: Vec<&str> = std::iter::once(names.agent_pod.as_str())
+            .chain(has_network.then_some(names.router_pod.as_str()))
+            .collect();
+        let errors: Vec<Option<String>> = thread::scope(|scope| {
+            let handles: Vec<_> = pods
+                .iter()
+                .map(|pod| scope.spawn(move || self.remove(&["pod", "rm", "--force", "--ignore", "--time", "0", pod])))
+                .collect();
+            handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
+        });
+        left.extend(errors.into_iter().flatten());
+        let mut volumes = vec!["volume", "rm", "--force", &names.agent_files];
+        if has_network {
+            volumes.push(&names.router_files);
+        }
+        let (network, volumes) = thread::scope(|scope| {
+            let network = scope.spawn(|| {
+                has_network.then(|| self.remove(&["network", "rm", "--force", &names.internal_network])).flatten()
+            });
+            let volumes = self.remove(&volumes);
+            (network.join().ok().flatten(), volumes)
+        });
+        left.extend(network.into_iter().chain(volumes));
+        left
+    }
+
+    fn remove(&self, args: &[&str]) -> Option<String> {
+        let gone = |said: &str| said.contains("no such") || said.contains("not found");
+        match self.podman.call("teardown", args, None) {
+            Err(RuntimeError::Podman { said, .. }) if gone(&said) => None,
+            Err(error) => Some(error.to_string()),
+            Ok(_) => None,
+        }
+    }
+}
+
+/// A thread of ours that panicked is a fault of ours; the session is then taken down like any failed one.
+fn joined<T>(result: thread::Result<Result<T, RuntimeError>>) -> Result<T, RuntimeError> {
+    result.unwrap_or_else(|_| Err(RuntimeError::Host("internal: a worker thread ended early".to_owned())))
+}
