@@ -10,7 +10,7 @@ import sys
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
 AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
 OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, CLONE_NEWNS = 1, 4, 0x20000
-MOUNT_ATTR_RDONLY, MS_PRIVATE = 1, 1 << 18
+MOUNT_ATTR_RDONLY, MS_PRIVATE, MNT_DETACH = 1, 1 << 18, 2
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -28,6 +28,7 @@ def main():
     attr = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY, 0, MS_PRIVATE, 0)  # set, clear, propagation, userns
     check(libc.syscall(MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH | AT_RECURSIVE, attr, ctypes.sizeof(attr)), "read-only")
     check(libc.setns(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY), CLONE_NEWNS), "enter")
+    libc.umount2(path.encode(), MNT_DETACH)  # an earlier bind of a directory that was deleted since, if any
     os.umask(0o022)
     os.makedirs(path, exist_ok=True)
     parent = os.path.dirname(path)
