@@ -1,0 +1,31 @@
+# The project's doors. Every target sets up what it needs, and says nothing when nothing is missing.
+.PHONY: demo test check lint unit router e2e bench deny golden host-down
+
+HOST := tests/host/host
+
+## Compile an example and run it in a sandbox on real input
+demo:
+	@scripts/demo
+
+## Everything that CI runs
+test:
+	@scripts/test lint unit router e2e deny
+
+## The two-minute loop: no test host
+check:
+	@scripts/test lint unit
+
+lint unit router e2e deny:
+	@scripts/test $@
+
+## Speed and memory, printed as ratios measured in the same run
+bench:
+	@scripts/bench
+
+## Rewrite golden files and schemas after a deliberate change; review the diff
+golden:
+	@UPDATE_GOLDEN=1 SANDBOXC_NO_ROUTER=1 INSTA_UPDATE=always cargo test --quiet --test it
+
+## Stop the test host
+host-down:
+	@$(HOST) down

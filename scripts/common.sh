@@ -1,0 +1,31 @@
+# Shared by the scripts here: where we are, progress on a terminal, the toolchain.
+# shellcheck shell=bash
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export CARGO_TERM_PROGRESS_WHEN=auto
+
+# A heading for people; a pipe gets nothing but results.
+step() { if [ -t 2 ]; then printf '\033[1m== %s\033[0m\n' "$*" >&2; fi; }
+
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# cargo 1.89 or newer. Debian 13 and newer package rustup; elsewhere the toolchain is the user's to choose.
+need_cargo() {
+    command -v cargo >/dev/null || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH="$HOME/.cargo/bin:$PATH"
+    if ! command -v cargo >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        step "installing rustup and a C compiler"
+        { apt-get update && apt-get install -y --no-install-recommends rustup gcc libc6-dev; } >/dev/null 2>&1 || true
+        if command -v rustup >/dev/null; then rustup default stable >/dev/null 2>&1 || true; fi
+    fi
+    command -v cargo >/dev/null || die "cargo 1.89 or newer is needed (rustup.rs); on Debian 13: apt install rustup gcc && rustup default stable"
+    local minor
+    minor=$(cargo --version | sed -E 's/^cargo 1\.([0-9]+).*/\1/')
+    [ "$minor" -ge 89 ] || die "cargo 1.89 or newer is needed, this is $(cargo --version)"
+}
+
+# True if this host's own podman can keep the promises: rootless, 5.4 or newer.
+fit_podman() {
+    [ "$(id -u)" != 0 ] && command -v podman >/dev/null || return 1
+    local version
+    version=$(podman --version | awk '{print $NF}')
+    [ "$(printf '5.4\n%s\n' "$version" | sort -V | head -n 1)" = 5.4 ]
+}

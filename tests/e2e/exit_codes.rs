@@ -1,0 +1,88 @@
+//! Exit codes, streams, timeouts, and that nothing is left.
+
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::harness::{Sandbox, code, everything, text};
+
+#[test]
+fn exit_codes_are_the_commands_own_and_nothing_is_left() {
+    let sandbox = Sandbox::alone();
+    sandbox.sh("true"); // the shared egress network and home volume may stay; this makes them
+    let before = everything();
+    let cases: [(&[&str], &[&str], i32); 7] = [
+        (&[], &["true"], 0),
+        (&[], &["sh", "-c", "exit 3"], 3),
+        (&["--timeout", "2s"], &["sh", "-c", "echo kept; sleep 60"], 124),
+        (&["--podman", "5.3"], &["true"], 125),
+        (&[], &["/etc/hostname"], 126),
+        (&[], &["no-such-command"], 127),
+        (&[], &["sh", "-c", "kill -TERM $$"], 143),
+    ];
+    for (flags, command, expected) in cases {
+        let output = sandbox.run_with(flags, command);
+        assert_eq!(code(&output), expected, "{flags:?} {command:?}: {}", text(&output.stderr));
+        assert_eq!(everything(), before, "left by {flags:?} {command:?}");
+    }
+}
+
+#[test]
+fn a_timeout_ends_the_container_and_keeps_what_was_printed() {
+    let sandbox = Sandbox::new();
+    let start = Instant::now();
+    let output = sandbox.run_with(&["--timeout", "2s"], &["sh", "-c", "trap '' TERM; echo out; echo err >&2; sleep 60"]);
+    assert_eq!(code(&output), 124);
+    assert_eq!(text(&output.stdout), "out\n");
+    assert!(text(&output.stderr).contains("err\n") && text(&output.stderr).contains("time is over after 2 s"));
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test]
+fn ten_megabytes_go_through_unchanged() {
+    let sandbox = Sandbox::new();
+    // Every byte value, no period that a buffer size divides.
+    let input: Vec<u8> = (0..10 * 1024 * 1024_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let output = sandbox.feed(&["run", "--", "cat"], &input);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    assert!(output.stdout == input, "{} of {} bytes came back", output.stdout.len(), input.len());
+}
+
+#[test]
+fn output_is_not_buffered_until_the_end() {
+    let sandbox = Sandbox::new();
+    let mut child = sandbox
+        .command(&["run", "--", "sh", "-c", "echo first; sleep 30; echo last"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 6];
+    let start = Instant::now();
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"first\n");
+    assert!(start.elapsed() < Duration::from_secs(20));
+    signal(child.id(), "TERM");
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(143), "SIGTERM tears down: {status:?} {:?}", status.signal());
+}
+
+#[test]
+fn a_missing_image_is_named_with_the_command_that_makes_it() {
+    let sandbox = Sandbox::new();
+    let output = sandbox
+        .command(&["run", "--", "true"])
+        .env("SANDBOXC_IMAGE", "localhost/not-there:1")
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 125);
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("localhost/not-there:1") && stderr.contains("sandboxc image build agent"), "{stderr}");
+}
+
+/// Sends a signal by the shell's own `kill`.
+fn signal(pid: u32, name: &str) {
+    let status = std::process::Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
+    assert!(status.success());
+}

@@ -1,0 +1,182 @@
+//! One sandbox of a test: its own repo, server config and session.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Once, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// What the images are built on; the test host imports them (no registry).
+const ROUTER_BASE: &str = "localhost/sandboxc-base-router:test";
+const AGENT_BASE: &str = "localhost/sandboxc-base-agent:test";
+
+/// The test internet is a documentation block, which the address guard refuses unless the server says otherwise.
+pub const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
+
+/// An allowlist of every kind.
+pub const REPO: &str = "version: 1
+network:
+  allow:
+    - api.example.com
+    - .example.org
+    - db.example.net:5432
+    - git.example.net:22
+";
+
+static WORLD: RwLock<()> = RwLock::new(());
+static IMAGES: Once = Once::new();
+
+/// A repo directory with config around it. Tests share the world unless one looks at all of it.
+pub struct Sandbox {
+    root: tempfile::TempDir,
+    _world: World,
+}
+
+enum World {
+    Shared(#[allow(dead_code, reason = "held for its lock")] RwLockReadGuard<'static, ()>),
+    Alone(#[allow(dead_code, reason = "held for its lock")] RwLockWriteGuard<'static, ()>),
+}
+
+impl Sandbox {
+    /// With [`REPO`] and [`SERVER`].
+    pub fn new() -> Self {
+        Self::with(REPO, SERVER)
+    }
+
+    /// With these files.
+    pub fn with(repo: &str, server: &str) -> Self {
+        Self::make(repo, server, World::Shared(WORLD.read().unwrap_or_else(std::sync::PoisonError::into_inner)))
+    }
+
+    /// With nobody else's sandbox running meanwhile, for looking at everything that podman has.
+    pub fn alone() -> Self {
+        let world = World::Alone(WORLD.write().unwrap_or_else(std::sync::PoisonError::into_inner));
+        Self::make(REPO, SERVER, world)
+    }
+
+    fn make(repo: &str, server: &str, world: World) -> Self {
+        let home = PathBuf::from(std::env::var_os("HOME").unwrap());
+        let root = tempfile::Builder::new().prefix("e2e-").tempdir_in(home).unwrap();
+        let sandbox = Self { root, _world: world };
+        fs::create_dir_all(sandbox.repo().join(".sandboxc")).unwrap();
+        fs::create_dir_all(sandbox.config_home().join("sandboxc")).unwrap();
+        fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), repo).unwrap();
+        fs::write(sandbox.config_home().join("sandboxc/server.yaml"), server).unwrap();
+        IMAGES.call_once(|| {
+            for (which, base) in [("router", ROUTER_BASE), ("agent", AGENT_BASE)] {
+                let output = sandbox.command(&["image", "build", which, "--base", base]).output().unwrap();
+                assert!(output.status.success(), "{}", text(&output.stderr));
+            }
+        });
+        sandbox
+    }
+
+    /// The directory the agent sees.
+    pub fn repo(&self) -> PathBuf {
+        self.root.path().join("repo")
+    }
+
+    /// `$XDG_CONFIG_HOME`.
+    pub fn config_home(&self) -> PathBuf {
+        self.root.path().join("config")
+    }
+
+    /// A scratch path that the agent does not see.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// sandboxc with a scrubbed environment, in the repo.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sandboxc"));
+        command.args(args).current_dir(self.repo()).env_clear().stdin(Stdio::null());
+        for name in ["PATH", "HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        command.env("XDG_CONFIG_HOME", self.config_home());
+        command
+    }
+
+    /// `sandboxc run -- CMD…`.
+    pub fn run(&self, command: &[&str]) -> Output {
+        self.run_with(&[], command)
+    }
+
+    /// `sandboxc run FLAGS -- CMD…`.
+    pub fn run_with(&self, flags: &[&str], command: &[&str]) -> Output {
+        let args = [&["run"], flags, &["--"], command].concat();
+        self.command(&args).output().unwrap()
+    }
+
+    /// The stdout of a shell script in the sandbox, which must end well.
+    pub fn sh(&self, script: &str) -> String {
+        let output = self.run(&["sh", "-c", script]);
+        assert!(output.status.success(), "{script}: {:?}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// The stdout of a Python program in the sandbox, which must end well.
+    pub fn python(&self, program: &str) -> String {
+        let output = self.run(&["python3", "-c", program]);
+        assert!(output.status.success(), "{:?}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// Feeds stdin and collects the output.
+    pub fn feed(&self, args: &[&str], input: &[u8]) -> Output {
+        let mut child =
+            self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || {
+            // The command may end without reading all of it.
+            let _ = pipe.write_all(&input);
+        });
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        output
+    }
+}
+
+/// Bytes as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The exit code, with the death by a signal as a failure of the test.
+pub fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("died: {:?}", output.status))
+}
+
+/// podman as the user of the test host.
+pub fn podman(args: &[&str]) -> String {
+    text(&Command::new("podman").args(args).output().unwrap().stdout)
+}
+
+/// Everything that sandboxc could have left: containers, pods, networks, volumes, secrets, files.
+pub fn everything() -> String {
+    let mut all = [
+        podman(&["ps", "-a", "--format", "{{.Names}}"]),
+        podman(&["pod", "ls", "--format", "{{.Name}}"]),
+        podman(&["network", "ls", "--format", "{{.Name}}"]),
+        podman(&["volume", "ls", "--format", "{{.Name}}"]),
+        podman(&["secret", "ls", "--format", "{{.Name}}"]),
+    ]
+    .concat();
+    let runtime = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap()).join("sandboxc");
+    for entry in fs::read_dir(runtime).into_iter().flatten().flatten() {
+        all.push_str(&format!("{}\n", entry.path().display()));
+    }
+    all
+}
+
+/// Lines that the test internet's servers logged since `offset`.
+pub fn internet_log(name: &str, offset: usize) -> String {
+    let bytes = fs::read(Path::new("/srv/internet").join(name)).unwrap();
+    text(&bytes[offset.min(bytes.len())..])
+}
+
+/// Where such a log ends now.
+pub fn internet_log_end(name: &str) -> usize {
+    fs::metadata(Path::new("/srv/internet").join(name)).map_or(0, |meta| usize::try_from(meta.len()).unwrap())
+}

@@ -1,0 +1,1 @@
+//! What the agent sees of the host and of the other containers.

@@ -1,0 +1,153 @@
+//! The invariants of ARCHITECTURE.md, as tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rooms from the ground up; an import goes to the same room or to an earlier one.
+const FLOORS: &[&[&str]] = &[
+    &["source"],
+    &["policy", "diagnostic"],
+    &["config"],
+    &["plan"],
+    &["emit"],
+    &["runtime"],
+    &["cli"],
+];
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The room of a file: its first path component under `src`, without `.rs`.
+fn room(path: &Path) -> String {
+    let relative = path.strip_prefix(root().join("src")).unwrap();
+    relative.iter().next().unwrap().to_string_lossy().trim_end_matches(".rs").to_owned()
+}
+
+fn floor(room: &str) -> Option<usize> {
+    FLOORS.iter().position(|rooms| rooms.contains(&room))
+}
+
+/// A file's own text without its unit tests, comments and doc comments.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let own = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
+    own.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// Every `crate::ROOM` a file names.
+fn imports(code: &str) -> Vec<String> {
+    code.split("crate::")
+        .skip(1)
+        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+        .collect()
+}
+
+#[test]
+fn an_import_goes_down_only() {
+    for path in sources(&root().join("src")) {
+        let Some(own) = floor(&room(&path)) else { continue };
+        for import in imports(&code(&path)) {
+            let Some(other) = floor(&import) else { continue };
+            let same = import == room(&path);
+            assert!(same || other < own, "{} imports crate::{import}, which is not below it", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_room_has_its_floor() {
+    for path in sources(&root().join("src")) {
+        let room = room(&path);
+        assert!(floor(&room).is_some() || ["main", "lib"].contains(&room.as_str()), "{} has no floor", path.display());
+    }
+}
+
+#[test]
+fn effects_stay_in_their_rooms() {
+    let effects =
+        ["std::env", "std::process", "SystemTime", "Instant::now", "std::fs", "fs::read", "File::open", "std::net::Tcp", "env::var"];
+    for path in sources(&root().join("src")) {
+        let room = room(&path);
+        let loader = path.ends_with("config/load.rs") || path.ends_with("config/disk.rs");
+        if ["cli", "runtime", "main"].contains(&room.as_str()) || loader {
+            continue;
+        }
+        let code = code(&path);
+        for effect in effects {
+            assert!(!code.contains(effect), "{} uses {effect}", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_cli_prints_and_nobody_exits_or_panics_on_purpose() {
+    let forbidden = ["process::exit", "todo!", "unimplemented!", "dbg!", "println!", "eprintln!", "print!(", "eprint!("];
+    for path in sources(&root().join("src")) {
+        let code = code(&path);
+        for word in forbidden {
+            assert!(!code.contains(word), "{} has {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn one_module_names_the_yaml_crate() {
+    let naming = sources(&root().join("src")).into_iter().filter(|path| code(path).contains("serde_yaml"));
+    for path in naming {
+        assert!(path.to_string_lossy().contains("/config/yaml"), "{} names the YAML crate", path.display());
+    }
+}
+
+#[test]
+fn files_stay_readable() {
+    for dir in ["src", "tests"] {
+        for path in sources(&root().join(dir)) {
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            assert!(lines <= 420, "{}: {lines} lines", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_unfinished_words_and_no_ignored_tests() {
+    let words = [concat!("FIX", "ME"), concat!("XX", "X "), concat!("#[ig", "nore"), concat!("HA", "CK")];
+    for dir in ["src", "tests", "templates"] {
+        for path in sources(&root().join(dir)) {
+            let text = fs::read_to_string(&path).unwrap();
+            for word in words {
+                assert!(!text.contains(word), "{} has {word}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn no_test_file_is_forgotten() {
+    for suite in ["it", "e2e"] {
+        let dir = root().join("tests").join(suite);
+        let main = fs::read_to_string(dir.join("main.rs")).unwrap();
+        for entry in fs::read_dir(&dir).unwrap().flatten() {
+            let path = entry.path();
+            let module = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let is_module = path.extension().is_some_and(|e| e == "rs") || path.join("mod.rs").exists();
+            if is_module && module != "main" {
+                assert!(main.contains(&format!("mod {module};")), "{suite}: {module} is not in main.rs");
+            }
+        }
+    }
+}
