@@ -1,3 +1,69 @@
-//! stub
+//! Files to validated values that know where they were said.
+//!
+//! [`load`] reads the repo file, the server file, the allow file and a snapshot of the environment, collects every
+//! finding of all of them, and yields [`Resolved`] if none of them is an error. Steps: bytes → located tree (`yaml`) →
+//! tags looked up (`tags`, `vars`) → typed values of one file (`repo`, `server`, `entry`, `limits`) → both files as one
+//! (`resolve`, `mounts`, `network`, `lint`). Invariants: only `load` touches the file system; a reader reports and goes
+//! on; nothing is converted by guessing. May depend on: `policy`, `diagnostic`, `source`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::diagnostic::Diagnostics;
+use crate::source::SourceMap;
+
+mod disk;
+mod entry;
+mod limits;
+mod lint;
+mod load;
+mod mounts;
+mod network;
+mod overrides;
+mod read;
+mod repo;
+mod resolve;
 mod resolved;
+mod server;
+mod suggest;
+mod tags;
+mod value;
+mod vars;
+pub mod yaml;
+
+pub use load::{DEFAULT_ALLOW_FILE, load};
 pub use resolved::*;
+pub use value::survives_podman;
+
+/// The directory of a repo that holds its wishes.
+pub const REPO_DIR: &str = ".sandboxc";
+
+/// What the caller knows: paths, the command line, the environment.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// The workspace, canonical.
+    pub repo_dir: PathBuf,
+    /// `--server`; without it `sandboxc/server.yaml` under `config_home`, which may be missing.
+    pub server_file: Option<PathBuf>,
+    /// `--name`.
+    pub name: Option<String>,
+    /// `$HOME`.
+    pub home: Option<PathBuf>,
+    /// `$XDG_CONFIG_HOME`, or `~/.config`.
+    pub config_home: PathBuf,
+    /// The environment.
+    pub env: BTreeMap<String, String>,
+    /// True to copy the packaged allow file to its place if nobody has written one.
+    pub write_defaults: bool,
+}
+
+/// All findings, and the result if none of them is an error.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The files that the findings are about.
+    pub sources: SourceMap,
+    /// Everything found.
+    pub diagnostics: Diagnostics,
+    /// The result.
+    pub resolved: Option<Resolved>,
+}

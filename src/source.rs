@@ -162,6 +162,15 @@ impl SourceMap {
         (u32::try_from(line + 1).unwrap_or(u32::MAX), u32::try_from(column + 1).unwrap_or(u32::MAX))
     }
 
+    /// Lines `first` to `last`, counted from 1, without the last line feed, and the offset where they start.
+    pub fn lines(&self, file: FileId, first: u32, last: u32) -> (usize, &str) {
+        let Some(source) = self.file(file) else { return (0, "") };
+        let start_of = |line: u32| source.line_starts.get(line as usize).copied().unwrap_or(source.text.len());
+        let start = start_of(first.saturating_sub(1));
+        let text = source.text.get(start..start_of(last)).unwrap_or("");
+        (start, text.strip_suffix('\n').unwrap_or(text))
+    }
+
     /// The machine-independent place of a span.
     pub fn place(&self, span: Span) -> Place {
         let (line, column) = self.line_column(span.file, span.start);

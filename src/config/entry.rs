@@ -1,0 +1,234 @@
+//! Entries of `allow`, `deny` and `ceiling`, and the lines of an allow file.
+//!
+//! Over-broad patterns are refused in `allow` only: in `deny` and `ceiling` a wide pattern takes away, it never gives.
+//! An address needs ports in `allow` and `ceiling`; in `deny` one without ports forbids them all.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::read::{self, Keys, fields, shorten};
+use super::yaml::{Kind, Node};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::policy::{HostError, HostPattern, parse_pattern};
+use crate::source::{FileId, Located, Span};
+
+/// Which list an entry stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListKind {
+    Allow,
+    Deny,
+    Ceiling,
+}
+
+/// One entry, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) pattern: HostPattern,
+    pub(super) ports: BTreeSet<u16>,
+    /// Where `private: true` is said.
+    pub(super) private: Option<Span>,
+    pub(super) broad: bool,
+    pub(super) span: Span,
+}
+
+pub(super) const ENTRY: Keys = Keys {
+    what: "an entry",
+    known: &["host", "ports", "private", "broad", "methods", "paths", "graphql"],
+    elsewhere: &[
+        ("port", "write `ports: [5432]`"),
+        ("path", "write `paths: [/a/**]`"),
+        ("method", "write `methods: [GET]`"),
+    ],
+};
+
+/// Keys of an entry that only an inspecting router could keep.
+const INSPECTED: [&str; 3] = ["methods", "paths", "graphql"];
+
+/// Reads a list; each good entry comes with its index in the file.
+pub(super) fn entries(node: &Node, what: &str, kind: ListKind, d: &mut Diagnostics) -> Vec<(usize, Entry)> {
+    let items = read::list(node, what, d).iter().enumerate();
+    items.filter_map(|(index, item)| Some((index, entry(item, kind, d)?))).collect()
+}
+
+fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
+    let Kind::Map(_) = node.kind else {
+        let text = match &node.kind {
+            Kind::Null => None,
+            _ => read::string(node, "an entry", d),
+        };
+        if node.is_null() {
+            d.push(read::wrong_type(node, "an entry", "a host or a mapping").help("remove the empty `-`"));
+        }
+        return plain(&text?, kind, None, d);
+    };
+    let map = fields(node, &ENTRY, d);
+    refuse_inspected(&map, d);
+    let private = map.get("private").and_then(|n| read::boolean(n, "`private`", d)).filter(|p| p.value);
+    let broad = map.get("broad").and_then(|n| read::boolean(n, "`broad`", d)).is_some_and(|b| b.value);
+    let ports = map.get("ports").map(|n| ports(n, d));
+    let Some(host) = map.get("host") else {
+        d.push(
+            Diagnostic::new(Code::MissingKey, "an entry without a `host`")
+                .at(node.span, "")
+                .help("write `host: api.example.com`"),
+        );
+        return None;
+    };
+    let text = read::string(host, "`host`", d)?;
+    let more = More { ports: ports.unwrap_or_default(), ports_span: map.key_span("ports"), broad, entry: node.span };
+    let mut entry = plain(&text, kind, Some(more), d)?;
+    entry.private = private.and_then(|_| map.key_span("private"));
+    Some(entry)
+}
+
+/// What the mapping form says besides the host.
+struct More {
+    ports: BTreeSet<u16>,
+    ports_span: Option<Span>,
+    broad: bool,
+    entry: Span,
+}
+
+fn refuse_inspected(map: &read::Fields<'_>, d: &mut Diagnostics) {
+    for key in INSPECTED {
+        if let (Some(value), Some(span)) = (map.get(key), map.key_span(key)) {
+            if !value.is_empty() {
+                d.push(not_enforceable(key, span));
+            }
+        }
+    }
+}
+
+/// A key of a part that this version does not have.
+pub(super) fn not_enforceable(key: &str, span: Span) -> Diagnostic {
+    Diagnostic::new(
+        Code::NotEnforceable,
+        format!("`{key}` needs the inspecting tier, which this version does not have yet"),
+    )
+    .at(span, "would have no effect")
+    .help("remove it; a rule that nothing enforces must not look like one")
+}
+
+fn ports(node: &Node, d: &mut Diagnostics) -> BTreeSet<u16> {
+    let read_one = |item: &Node| {
+        let Kind::Int(value) = item.kind else {
+            return read::whole(item, "a port", 1..=65535, d).and_then(|p| u16::try_from(p.value).ok());
+        };
+        let port = u16::try_from(value).ok().filter(|&p| p != 0);
+        if port.is_none() {
+            let finding = Diagnostic::new(Code::BadPort, format!("`{value}` is not a port"));
+            d.push(finding.at(item.span, "").help("a port is a number from 1 to 65535"));
+        }
+        port
+    };
+    let mut findings = Diagnostics::new();
+    let items = read::list(node, "`ports`", &mut findings);
+    let ports = items.iter().filter_map(read_one).collect();
+    d.append(findings);
+    ports
+}
+
+/// Reads `host` or `host:port` and checks it for its list.
+fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Diagnostics) -> Option<Entry> {
+    let (pattern, port) = match parse_pattern(&text.value) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            d.push(host_error(&error, text.span));
+            return None;
+        }
+    };
+    let mapped = more.is_some();
+    let more = more.unwrap_or(More { ports: BTreeSet::new(), ports_span: None, broad: false, entry: text.span });
+    let mut ports = more.ports;
+    ports.extend(port);
+    let entry = Entry { pattern, ports, private: None, broad: more.broad, span: more.entry };
+    let many = matches!(entry.pattern, HostPattern::Suffix(_) | HostPattern::Subdomains(_));
+    if let Some(finding) = address(&entry, kind, text) {
+        d.push(finding);
+        return None;
+    }
+    if many && kind == ListKind::Allow && !entry.ports.is_empty() {
+        let error = HostError::PortOnMany(text.value.clone());
+        d.push(host_error(&error, more.ports_span.unwrap_or(text.span)).at(text.span, "matches many hosts"));
+        return None;
+    }
+    let broad_here = kind == ListKind::Allow && !entry.broad && !operated(&entry.pattern);
+    if let Some(reason) = entry.pattern.broad_reason().filter(|_| broad_here) {
+        d.push(broad(&text.value, &reason, text.span, mapped));
+        return None;
+    }
+    Some(entry)
+}
+
+fn address(entry: &Entry, kind: ListKind, text: &Located<String>) -> Option<Diagnostic> {
+    let HostPattern::Ip(address) = entry.pattern else { return None };
+    if let IpAddr::V6(six) = address {
+        let finding =
+            Diagnostic::new(Code::BadHost, format!("`{six}` is an IPv6 address, and IPv6 is off in the sandbox"));
+        return Some(finding.at(text.span, "").help("name the host, or give its IPv4 address with a port"));
+    }
+    if entry.ports.is_empty() && kind != ListKind::Deny {
+        let finding = Diagnostic::new(Code::IpNeedsPort, format!("the address `{address}` needs a named port"));
+        let help = format!("write `{address}:5432`, or `{{host: {address}, ports: [5432]}}`");
+        return Some(finding.at(text.span, "").help(help));
+    }
+    None
+}
+
+/// On the public suffix list for the sake of cookies only: its operator alone names the hosts below it, so that the
+/// reason why public suffixes are refused does not hold.
+const OPERATED: [&str; 1] = ["githubusercontent.com"];
+
+fn operated(pattern: &HostPattern) -> bool {
+    matches!(pattern, HostPattern::Suffix(base) | HostPattern::Subdomains(base) if OPERATED.contains(&base.as_str()))
+}
+
+fn broad(text: &str, reason: &str, span: Span, mapped: bool) -> Diagnostic {
+    let finding = Diagnostic::new(Code::BroadHost, format!("`{}` is over-broad: {reason}", shorten(text))).at(span, "");
+    let finding = finding.help("list the hosts that are needed");
+    if mapped {
+        return finding.help("or add `broad: true` to the entry if that is what you mean");
+    }
+    finding.help(format!("or write `{{host: \"{}\", broad: true}}` if that is what you mean", shorten(text)))
+}
+
+fn host_error(error: &HostError, span: Span) -> Diagnostic {
+    let code = match error {
+        HostError::Cidr(_) => Code::Cidr,
+        HostError::Port(_) | HostError::PortOnMany(_) => Code::BadPort,
+        _ => Code::BadHost,
+    };
+    Diagnostic::new(code, shorten_message(&error.to_string())).at(span, "").help(error.help())
+}
+
+/// Patterns in messages are strangers' words and may be long.
+fn shorten_message(text: &str) -> String {
+    if text.chars().count() <= 200 {
+        return text.to_owned();
+    }
+    text.chars().take(197).chain("...".chars()).collect()
+}
+
+/// Reads an allow file: one `host`, `.suffix` or `host:port` a line, `#` comments. Each entry comes with its line.
+pub(super) fn allow_file(file: FileId, text: &str, d: &mut Diagnostics) -> Vec<(usize, Entry)> {
+    let mut entries = Vec::new();
+    let mut offset = 0;
+    for (index, line) in text.split('\n').enumerate() {
+        let content = line.split('#').next().unwrap_or("");
+        let word = content.trim();
+        let start = offset + content.len() - content.trim_start().len();
+        let span = Span { file, start, end: start + word.len() };
+        if word.contains(char::is_whitespace) {
+            d.push(
+                Diagnostic::new(Code::BadHost, "more than one word on a line")
+                    .at(span, "")
+                    .help("write one host a line; comments start with `#`"),
+            );
+        } else if !word.is_empty() {
+            let located = Located::new(word.to_owned(), span);
+            entries.extend(plain(&located, ListKind::Allow, None, d).map(|entry| (index + 1, entry)));
+        }
+        offset += line.len() + 1;
+    }
+    entries
+}

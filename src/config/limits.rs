@@ -1,0 +1,111 @@
+//! `resource_limits`: what a file says, and the smaller of what two say.
+
+use super::read::{self, Keys, fields};
+use super::resolved::Limits;
+use super::value;
+use super::yaml::Node;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::{Located, SourceMap};
+
+pub(super) const LIMITS: Keys = Keys {
+    what: "`resource_limits`",
+    known: &["timeout", "memory", "cpus", "pids_limit"],
+    elsewhere: &[("pids", "write `pids_limit`"), ("cpu", "write `cpus`")],
+};
+
+/// A year and a bit; anything longer is a slip of the unit.
+const LONGEST: i64 = 40_000_000;
+
+/// The kernel's own bound (`PID_MAX_LIMIT`).
+const MOST_PIDS: i64 = 4_194_304;
+
+/// What one file says, in the units of [`Limits`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wish {
+    timeout: Option<Located<u64>>,
+    memory: Option<Located<u64>>,
+    cpus: Option<Located<u64>>,
+    pids: Option<Located<u64>>,
+}
+
+impl Wish {
+    pub(super) fn read(node: &Node, d: &mut Diagnostics) -> Self {
+        let map = fields(node, &LIMITS, d);
+        let positive = |l: Located<i64>| l.map(i64::unsigned_abs);
+        Self {
+            timeout: map
+                .get("timeout")
+                .and_then(|n| read::whole(n, "`timeout` (seconds)", 10..=LONGEST, d))
+                .map(positive),
+            memory: map.get("memory").and_then(|n| memory(n, d)),
+            cpus: map.get("cpus").and_then(|n| cpus(n, d)),
+            pids: map.get("pids_limit").and_then(|n| read::whole(n, "`pids_limit`", 1..=MOST_PIDS, d)).map(positive),
+        }
+    }
+
+    /// This one's values, and `below`'s where it says nothing.
+    pub(super) fn over(self, below: Self) -> Self {
+        Self {
+            timeout: self.timeout.or(below.timeout),
+            memory: self.memory.or(below.memory),
+            cpus: self.cpus.or(below.cpus),
+            pids: self.pids.or(below.pids),
+        }
+    }
+
+    /// The smaller of what the repo asks and the server permits; each clamping is said once.
+    pub(super) fn merge(repo: Self, server: Self, sources: &SourceMap, d: &mut Diagnostics) -> Limits {
+        let mut smaller = |name: &str, asked: Option<Located<u64>>, cap: Option<Located<u64>>| {
+            let chosen = match (asked, cap) {
+                (Some(asked), Some(cap)) if asked.value > cap.value => {
+                    d.push(
+                        Diagnostic::new(Code::Clamped, format!("`{name}` is limited by the server"))
+                            .at(asked.span, "asked here")
+                            .at(cap.span, "the limit in force"),
+                    );
+                    Some(cap)
+                }
+                (asked, cap) => asked.or(cap),
+            };
+            chosen.map(|limit| sources.sourced(limit))
+        };
+        Limits {
+            timeout: smaller("timeout", repo.timeout, server.timeout),
+            memory: smaller("memory", repo.memory, server.memory),
+            cpus: smaller("cpus", repo.cpus, server.cpus),
+            pids: smaller("pids_limit", repo.pids, server.pids),
+        }
+    }
+}
+
+fn memory(node: &Node, d: &mut Diagnostics) -> Option<Located<u64>> {
+    if matches!(node.kind, super::yaml::Kind::Int(_)) && node.looked_up.is_none() {
+        let finding = read::wrong_type(node, "`memory`", "a string with a unit");
+        d.push(finding.help(format!("write \"{}g\" or \"{}m\"", node.raw, node.raw)));
+        return None;
+    }
+    let text = read::string(node, "`memory`", d)?;
+    match value::memory(&text.value) {
+        Ok(bytes) => Some(text.map(|_| bytes)),
+        Err(bad) => {
+            d.push(
+                Diagnostic::new(Code::BadValue, format!("`memory` is {}", bad.message))
+                    .at(node.span, "")
+                    .help(bad.help),
+            );
+            None
+        }
+    }
+}
+
+fn cpus(node: &Node, d: &mut Diagnostics) -> Option<Located<u64>> {
+    let number = read::number(node, "`cpus`", d)?;
+    let thousandths = (number.value * 1000.0).round();
+    if (10.0..=1e9).contains(&thousandths) {
+        // Bounded above and below, so nothing is cut off.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        return Some(number.map(|_| thousandths as u64));
+    }
+    d.push(Diagnostic::new(Code::BadValue, "`cpus` is out of range").at(node.span, "").help("write at least 0.01"));
+    None
+}

@@ -1,0 +1,172 @@
+//! Entries that decide nothing, or less than they seem to: warnings, each with both positions.
+//!
+//! Only repetitions inside one list are said: a repo that asks for what the server allows anyway is no mistake. An
+//! exact host below an allowed suffix is none either, since the most specific entry owns the host.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::entry::Entry;
+use super::network::{Lists, Named};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::policy::{HostName, HostPattern};
+use crate::source::Span;
+
+/// A deny list or ceiling, indexed for "does anything here cover this pattern".
+struct Index<'a> {
+    by_pattern: BTreeMap<&'a HostPattern, Vec<&'a Named>>,
+    /// Every base of a pattern and all its parents, to see whether something below a suffix is covered.
+    bases: BTreeSet<&'a str>,
+}
+
+/// Reports all of them.
+pub(super) fn lint(repo: &[(usize, Entry)], lists: &Lists, d: &mut Diagnostics) {
+    repeated(&lists.allow, d);
+    repeated(&lists.deny, d);
+    if let Some(ceiling) = &lists.ceiling {
+        repeated(&ceiling.value, d);
+    }
+    apexes(&lists.allow, d);
+    apexes(&lists.deny, d);
+    let deny = Index::new(&lists.deny);
+    let ceiling = lists.ceiling.as_ref().map(|c| (Index::new(&c.value), c.span));
+    for (_, entry) in repo {
+        if let Some(span) = entry.private {
+            d.push(
+                Diagnostic::new(
+                    Code::PrivateFromRepo,
+                    format!("the repo opens private addresses for `{}`", entry.pattern),
+                )
+                .at(span, "its names may resolve into your own network")
+                .help("if that is right, better name the block in the server's `reachable`"),
+            );
+        }
+        if let Some(by) = deny.denies(entry) {
+            d.push(
+                moot(entry, "the server denies it")
+                    .at(by, "denied here")
+                    .help("remove it, or ask the owner of this machine"),
+            );
+        } else if let Some(span) = ceiling.as_ref().filter(|(c, _)| !c.permits(entry)).map(|(_, span)| *span) {
+            d.push(
+                moot(entry, "the server's ceiling does not include it")
+                    .at(span, "the ceiling")
+                    .help("remove it, or ask the owner of this machine"),
+            );
+        }
+    }
+}
+
+fn moot(entry: &Entry, why: &str) -> Diagnostic {
+    Diagnostic::new(Code::MootRule, format!("`{}` can never be reached: {why}", entry.pattern))
+        .at(entry.span, "decides nothing")
+}
+
+/// Entries that earlier ones of the same list and pattern cover together.
+fn repeated(entries: &[Named], d: &mut Diagnostics) {
+    struct Seen {
+        ports: BTreeSet<u16>,
+        all_ports: bool,
+        private: bool,
+        first: Span,
+    }
+    let mut seen: BTreeMap<(&str, &HostPattern), Seen> = BTreeMap::new();
+    for Named { id, entry } in entries {
+        let list = id.as_str().rsplit_once('[').map_or("", |(list, _)| list);
+        let private = entry.private.is_some();
+        let Some(seen) = seen.get_mut(&(list, &entry.pattern)) else {
+            let fresh =
+                Seen { ports: entry.ports.clone(), all_ports: entry.ports.is_empty(), private, first: entry.span };
+            seen.insert((list, &entry.pattern), fresh);
+            continue;
+        };
+        let covered = if list.ends_with("deny") {
+            seen.all_ports || (!entry.ports.is_empty() && entry.ports.is_subset(&seen.ports))
+        } else {
+            entry.ports.is_subset(&seen.ports)
+        };
+        if covered && (seen.private || !private) {
+            d.push(
+                Diagnostic::new(Code::MootRule, format!("`{}` says nothing new", entry.pattern))
+                    .at(entry.span, "decides nothing")
+                    .at(seen.first, "said here already")
+                    .help("remove one of them"),
+            );
+        }
+        seen.ports.extend(&entry.ports);
+        seen.all_ports |= entry.ports.is_empty();
+        seen.private |= private;
+    }
+}
+
+/// `*.example.com` where nothing covers `example.com`.
+fn apexes(entries: &[Named], d: &mut Diagnostics) {
+    let patterns: BTreeSet<&HostPattern> = entries.iter().map(|n| &n.entry.pattern).collect();
+    for Named { entry, .. } in entries {
+        let HostPattern::Subdomains(base) = &entry.pattern else { continue };
+        let Some(apex) = HostName::from_wire(base) else { continue };
+        if !covering(&HostPattern::Exact(apex)).any(|p| patterns.contains(&p)) {
+            d.push(
+                Diagnostic::new(Code::ApexNotIncluded, format!("`*.{base}` does not include `{base}` itself"))
+                    .at(entry.span, "subdomains only")
+                    .help(format!("write `.{base}` for both, or list `{base}` too")),
+            );
+        }
+    }
+}
+
+fn base(pattern: &HostPattern) -> &str {
+    match pattern {
+        HostPattern::Exact(name) => name.as_str(),
+        HostPattern::Suffix(base) | HostPattern::Subdomains(base) => base,
+        HostPattern::Ip(_) => "",
+    }
+}
+
+fn parents(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(name), |name| name.split_once('.').map(|(_, parent)| parent))
+}
+
+/// The patterns that match everything this one matches, itself first.
+fn covering(pattern: &HostPattern) -> impl Iterator<Item = HostPattern> {
+    let mut all = vec![pattern.clone()];
+    if !matches!(pattern, HostPattern::Ip(_)) {
+        // `*.x` covers `*.x` and everything at or below `y.x`, but neither `x` nor `.x`.
+        for (depth, parent) in parents(base(pattern)).enumerate().filter(|(_, p)| !p.is_empty()) {
+            if depth > 0 {
+                all.push(HostPattern::Subdomains(parent.to_owned()));
+            }
+            all.push(HostPattern::Suffix(parent.to_owned()));
+        }
+        all.push(HostPattern::Subdomains(String::new()));
+    }
+    all.into_iter()
+}
+
+impl<'a> Index<'a> {
+    fn new(entries: &'a [Named]) -> Self {
+        let mut by_pattern: BTreeMap<&HostPattern, Vec<&Named>> = BTreeMap::new();
+        for named in entries {
+            by_pattern.entry(&named.entry.pattern).or_default().push(named);
+        }
+        Self { by_pattern, bases: entries.iter().flat_map(|n| parents(base(&n.entry.pattern))).collect() }
+    }
+
+    fn covering(&self, pattern: &HostPattern) -> Vec<&'a Named> {
+        covering(pattern).filter_map(|p| self.by_pattern.get(&p)).flatten().copied().collect()
+    }
+
+    /// The deny entry that forbids all that an allow entry permits.
+    fn denies(&self, allow: &Entry) -> Option<Span> {
+        let web = if matches!(allow.pattern, HostPattern::Ip(_)) { BTreeSet::new() } else { BTreeSet::from([80, 443]) };
+        let ports: BTreeSet<u16> = allow.ports.union(&web).copied().collect();
+        let forbids = |deny: &&Named| deny.entry.ports.is_empty() || ports.is_subset(&deny.entry.ports);
+        self.covering(&allow.pattern).into_iter().find(forbids).map(|named| named.entry.span)
+    }
+
+    /// True if the ceiling matches some of what an allow entry permits.
+    fn permits(&self, allow: &Entry) -> bool {
+        let many = matches!(allow.pattern, HostPattern::Suffix(_) | HostPattern::Subdomains(_));
+        let base = base(&allow.pattern);
+        !self.covering(&allow.pattern).is_empty() || (many && (base.is_empty() || self.bases.contains(base)))
+    }
+}

@@ -1,0 +1,271 @@
+//! From the disk to [`Loaded`]: the only module of this room that touches the file system.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use super::disk::Disk;
+use super::entry::{self, Entry};
+use super::overrides::Overrides;
+use super::repo::RepoFile;
+use super::resolve::{Parts, Server, resolve};
+use super::server::ServerFile;
+use super::tags::{Lookup, Permitted, Reach, words};
+use super::vars::Vars;
+use super::yaml::{self, Kind, Node};
+use super::{Inputs, Loaded, REPO_DIR};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::{FileId, SourceMap};
+
+/// What is read where nobody has written an allow file.
+pub const DEFAULT_ALLOW_FILE: &str = include_str!("allowed-hosts.default");
+
+/// Larger than any config a person writes.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The real file system.
+struct Real;
+
+impl Disk for Real {
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        // Opened without waiting, so that a named pipe is refused instead of waited for.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        bounded(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    fn read_beneath(&self, base: &Path, relative: &Path) -> io::Result<Vec<u8>> {
+        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base = rustix::fs::open(base, directory, Mode::empty())?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        bounded(File::from(rustix::fs::openat2(base, relative, flags, Mode::empty(), resolve)?))
+    }
+}
+
+fn bounded(file: File) -> io::Result<Vec<u8>> {
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(bytes)
+}
+
+/// Reads both files, the allow file and the environment, and says everything that is wrong with them.
+pub fn load(inputs: &Inputs) -> Loaded {
+    load_from(inputs, &Real)
+}
+
+fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
+    let mut sources = SourceMap::new();
+    let mut d = Diagnostics::new();
+    let repo_tree = repo_file(inputs, disk, &mut sources, &mut d);
+    let server_path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join("server.yaml"));
+    let server_tree = server_file(inputs, &server_path, disk, &mut sources, &mut d);
+    let overrides = Overrides::read(&inputs.env, &mut sources, &mut d);
+
+    let server_broken = matches!(server_tree, Tree::Broken);
+    let server_file = decode_server(server_tree, inputs, &server_path, disk, &mut d);
+    let server = Server::choose(server_file, inputs, disk, &mut d);
+    let permitted = match server_broken {
+        true => Permitted::Unknown,
+        false => Permitted::Only(server.pass_env().map(str::to_owned).collect()),
+    };
+    let repo = decode_repo(repo_tree, inputs, permitted, disk, &mut d);
+
+    let allow_path = allow_path(inputs, &server.file, &server_path, &overrides);
+    let allow_file = read_allow_file(inputs, &allow_path, disk, &mut sources, &mut d);
+    let guarded = vec![
+        ("the allow file", disk.canonical_or_parent(&allow_path.path)),
+        ("the server file", disk.canonical_or_parent(&server_path)),
+    ];
+    let parts = Parts { inputs, repo, server, allow_file, overrides, guarded, disk, sources: &sources };
+    let resolved = resolve(parts, &mut d).filter(|_| !d.has_errors());
+    Loaded { sources, diagnostics: d, resolved }
+}
+
+fn config_dir(inputs: &Inputs) -> PathBuf {
+    inputs.config_home.join("sandboxc")
+}
+
+/// A file as read.
+enum Tree {
+    Missing,
+    Broken,
+    Read(Node),
+}
+
+fn repo_file(inputs: &Inputs, disk: &dyn Disk, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
+    let label = format!("{REPO_DIR}/sandbox.yaml");
+    let path = inputs.repo_dir.join(&label);
+    let real = match disk.canonical(&path) {
+        Ok(real) => real,
+        Err(error) if missing(&error) => return Tree::Missing,
+        Err(error) => return unreadable(&path, &error, sources, d),
+    };
+    // A link may lead around inside the workspace, but not out of it: the file is shown in findings.
+    let read = match real.strip_prefix(&inputs.repo_dir) {
+        Ok(relative) => disk.read_beneath(&inputs.repo_dir, relative),
+        Err(_) => Err(io::Error::other("it leads out of the workspace")),
+    };
+    match read {
+        Ok(bytes) => parse(&bytes, &path, &label, sources, d),
+        Err(error) => unreadable(&path, &error, sources, d),
+    }
+}
+
+fn server_file(inputs: &Inputs, path: &Path, disk: &dyn Disk, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
+    match disk.read(path) {
+        Ok(bytes) => parse(&bytes, path, "server.yaml", sources, d),
+        Err(error) if missing(&error) && inputs.server_file.is_none() => Tree::Missing,
+        Err(error) => unreadable(path, &error, sources, d),
+    }
+}
+
+fn missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn unreadable(path: &Path, error: &io::Error, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
+    // The place is an empty text, so that the finding still names its file in JSON and text.
+    let file = sources.add(path, path.file_name().unwrap_or_default().to_string_lossy(), "");
+    let span = crate::source::Span { file, start: 0, end: 0 };
+    let message = format!("`{}` cannot be read: {}", path.display(), words(error));
+    d.push(
+        Diagnostic::new(Code::FileUnreadable, message).at(span, "").help("it must be a regular file of at most 1 MiB"),
+    );
+    Tree::Broken
+}
+
+fn parse(bytes: &[u8], path: &Path, label: &str, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
+    let Some((file, text)) = add_text(bytes, path, label, sources, d) else { return Tree::Broken };
+    yaml::read(file, &text, d).map_or(Tree::Broken, Tree::Read)
+}
+
+/// Adds a file to the sources; one that is not UTF-8 is reported.
+fn add_text(
+    bytes: &[u8],
+    path: &Path,
+    label: &str,
+    sources: &mut SourceMap,
+    d: &mut Diagnostics,
+) -> Option<(FileId, String)> {
+    match yaml::normalise(bytes) {
+        Ok(text) => Some((sources.add(path, label, text.as_str()), text)),
+        Err(error) => {
+            let yaml::NotUtf8 { offset, byte, lossy } = error;
+            let file = sources.add(path, label, lossy);
+            let span = crate::source::Span { file, start: offset, end: offset };
+            let message = format!("the file is not UTF-8: byte 0x{byte:02x} at offset {offset}");
+            d.push(Diagnostic::new(Code::YamlSyntax, message).at(span, "").help("save it as UTF-8"));
+            None
+        }
+    }
+}
+
+fn decode_server(tree: Tree, inputs: &Inputs, path: &Path, disk: &dyn Disk, d: &mut Diagnostics) -> ServerFile {
+    let Tree::Read(mut root) = tree else { return ServerFile::default() };
+    let base = path.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let lookup = |vars| Lookup {
+        env: &inputs.env,
+        permitted: Permitted::All,
+        reach: Reach::Anywhere { base: base.clone() },
+        vars,
+        disk,
+    };
+    // `vars` are looked up by themselves; the rest of the tree then needs none of their tags.
+    let mut vars = Vars::default();
+    if let Kind::Map(entries) = &mut root.kind {
+        if let Some((_, node)) = entries.iter_mut().find(|(key, _)| key.text == "vars") {
+            vars = Vars::new(node, &lookup(None), d);
+            node.kind = Kind::Null;
+        }
+    }
+    let lookup = lookup(Some(&vars));
+    ServerFile::read(&mut root, &|node, d| lookup.substitute(node, d), d)
+}
+
+fn decode_repo(tree: Tree, inputs: &Inputs, permitted: Permitted, disk: &dyn Disk, d: &mut Diagnostics) -> RepoFile {
+    let Tree::Read(mut root) = tree else { return RepoFile::default() };
+    let root_dir = inputs.repo_dir.clone();
+    let reach = Reach::Inside { base: root_dir.join(REPO_DIR), root: root_dir };
+    Lookup { env: &inputs.env, permitted, reach, vars: None, disk }.substitute(&mut root, d);
+    RepoFile::read(&root, d)
+}
+
+/// The allow file's path, and where it was said.
+struct AllowPath {
+    path: PathBuf,
+    said: Option<crate::source::Span>,
+}
+
+fn allow_path(inputs: &Inputs, server: &ServerFile, server_path: &Path, overrides: &Overrides) -> AllowPath {
+    let base = match &inputs.server_file {
+        Some(_) => server_path.parent().unwrap_or(Path::new("/")).to_path_buf(),
+        None => config_dir(inputs),
+    };
+    let said = overrides.allow_file.as_ref().or(server.allow_file.as_ref());
+    match said {
+        Some(text) => AllowPath { path: base.join(&text.value), said: Some(text.span) },
+        None => AllowPath { path: base.join("allowed-hosts"), said: None },
+    }
+}
+
+fn read_allow_file(
+    inputs: &Inputs,
+    at: &AllowPath,
+    disk: &dyn Disk,
+    sources: &mut SourceMap,
+    d: &mut Diagnostics,
+) -> Vec<(usize, Entry)> {
+    let default_place = config_dir(inputs).join("allowed-hosts");
+    let bytes = match disk.read(&at.path) {
+        Ok(bytes) => bytes,
+        Err(error) if missing(&error) && (at.said.is_none() || at.path == default_place) => {
+            if inputs.write_defaults && at.path == default_place {
+                if let Err(error) = write_default(&default_place) {
+                    let message = format!("`{}` cannot be written: {}", at.path.display(), words(&error));
+                    d.push(
+                        Diagnostic::new(Code::FileUnreadable, message)
+                            .help("make its directory writable, or create the file"),
+                    );
+                }
+            }
+            DEFAULT_ALLOW_FILE.as_bytes().to_vec()
+        }
+        Err(error) => {
+            let message = format!("the allow file `{}` cannot be read: {}", at.path.display(), words(&error));
+            let finding =
+                Diagnostic::new(Code::FileUnreadable, message).help("create it, one host a line, or correct its path");
+            d.push(match at.said {
+                Some(span) => finding.at(span, "named here"),
+                None => finding,
+            });
+            return Vec::new();
+        }
+    };
+    match add_text(&bytes, &at.path, "allowed-hosts", sources, d) {
+        Some((file, text)) => entry::allow_file(file, &text, d),
+        None => Vec::new(),
+    }
+}
+
+/// Copies the packaged default. Neither an existing file nor a link is written through.
+fn write_default(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+    let mut file = File::from(rustix::fs::open(path, flags, mode)?);
+    file.write_all(DEFAULT_ALLOW_FILE.as_bytes())
+}

@@ -1,0 +1,211 @@
+//! The workspace and the mounts: what of the host the agent sees, and where.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::disk::Disk;
+use super::read::shorten;
+use super::repo::{MountWish, RepoFile};
+use super::resolved::{Mount, Workspace};
+use super::server::{absolute_problem, path_finding};
+use super::tags::words;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::{Located, Place, SourceMap, Span};
+
+/// Where the agent's home volume is mounted, by identity.
+const HOMES: [&str; 2] = ["/home/agent", "/root"];
+
+/// Directories that belong to the kernel, the image's system or to us.
+const SYSTEM: [&str; 5] = ["/proc", "/sys", "/dev", "/etc", "/run"];
+
+/// What of the host must not be seen inside.
+pub(super) struct Guarded {
+    /// `$HOME`, canonical.
+    pub(super) home: Option<PathBuf>,
+    /// The allow file and the server file, canonical, with a word for each.
+    pub(super) files: Vec<(&'static str, PathBuf)>,
+}
+
+impl Guarded {
+    /// Why a directory may not be given to the agent, if it may not.
+    fn objection(&self, real: &Path) -> Option<String> {
+        if real == Path::new("/") {
+            return Some("it is the root of the file system".to_owned());
+        }
+        if let Some(home) = self.home.as_ref().filter(|home| home.starts_with(real)) {
+            let what = if home == real { "is" } else { "holds" };
+            return Some(format!("it {what} your home directory"));
+        }
+        self.files.iter().find(|(_, file)| file.starts_with(real)).map(|(what, _)| format!("it holds {what}"))
+    }
+}
+
+/// Everything the two readers below need.
+pub(super) struct Ground<'a> {
+    pub(super) repo_dir: &'a Path,
+    /// `.sandboxc/`, where relative sources start.
+    pub(super) config_dir: PathBuf,
+    pub(super) guarded: Guarded,
+    /// The server's `allow_mounts`, canonical.
+    pub(super) allowed: Vec<PathBuf>,
+    pub(super) disk: &'a dyn Disk,
+    pub(super) sources: &'a SourceMap,
+}
+
+impl Ground<'_> {
+    /// The workspace.
+    pub(super) fn workspace(&self, repo: &RepoFile, d: &mut Diagnostics) -> Option<Workspace> {
+        let mut good = true;
+        if let Some(why) = self.guarded.objection(self.repo_dir) {
+            good = false;
+            d.push(
+                Diagnostic::new(
+                    Code::WorkspaceRefused,
+                    format!("`{}` cannot be a workspace: {why}", self.repo_dir.display()),
+                )
+                .help("run from the directory of one project"),
+            );
+        }
+        let source = self.repo_dir.to_path_buf();
+        let (target, from) = match &repo.workspace_target {
+            Some(text) => (target(text, d)?, self.sources.place(text.span)),
+            None => (self.same_path(d)?, Place::built_in()),
+        };
+        good.then_some(Workspace { source, target, read_only: repo.workspace_read_only, from })
+    }
+
+    fn same_path(&self, d: &mut Diagnostics) -> Option<PathBuf> {
+        let problem = match self.repo_dir.to_str() {
+            None => Some("its path is not UTF-8".to_owned()),
+            Some(text) if text.chars().any(char::is_control) => Some("a control character in its path".to_owned()),
+            Some(_) => taken(self.repo_dir),
+        };
+        let Some(problem) = problem else { return Some(self.repo_dir.to_path_buf()) };
+        d.push(
+            Diagnostic::new(Code::BadPath, format!("the workspace cannot be at the same path inside: {problem}"))
+                .help("add `workspace: {target: /workspace}` to .sandboxc/sandbox.yaml, or move the directory"),
+        );
+        None
+    }
+
+    /// The mounts, sorted by target.
+    pub(super) fn mounts(&self, repo: &RepoFile, workspace: Option<&Workspace>, d: &mut Diagnostics) -> Vec<Mount> {
+        let mut mounts: Vec<(Mount, Span)> = Vec::new();
+        for wish in &repo.mounts {
+            let (source, target) = (self.source(wish, d), target(&wish.target, d));
+            if let (Some(source), Some(target)) = (source, target) {
+                let from = self.sources.place(wish.span);
+                mounts.push((Mount { target, source, read_only: wish.read_only, from }, wish.target.span));
+            }
+        }
+        // By target, so that whatever a mount stands in comes before it.
+        mounts.sort_by(|(a, _), (b, _)| a.target.cmp(&b.target));
+        conflicts(&mounts, workspace, repo, d);
+        mounts.into_iter().map(|(mount, _)| mount).collect()
+    }
+
+    fn source(&self, wish: &MountWish, d: &mut Diagnostics) -> Option<PathBuf> {
+        let Located { value: text, span } = &wish.source;
+        let shown = shorten(text);
+        let help = "write an absolute path, or one relative to `.sandboxc/`";
+        if text.starts_with('~') || text.contains('$') {
+            d.push(path_finding("`~` and `$` are not expanded in paths", *span, help));
+            return None;
+        }
+        if text.is_empty() || text.chars().any(char::is_control) {
+            d.push(path_finding("an empty path, or a control character in it", *span, help));
+            return None;
+        }
+        let real = match self.disk.canonical(&self.config_dir.join(text)) {
+            Ok(real) => real,
+            Err(error) => {
+                d.push(path_finding(
+                    &format!("`{shown}` cannot be mounted: {}", words(&error)),
+                    *span,
+                    "create it first, or remove the mount",
+                ));
+                return None;
+            }
+        };
+        if real.to_str().is_none_or(|t| t.chars().any(char::is_control)) {
+            d.push(path_finding("the path leads to a name that is not plain text", *span, help));
+            return None;
+        }
+        let refuse = |why: &str| {
+            Diagnostic::new(Code::MountRefused, format!("`{shown}` may not be mounted: {why}")).at(*span, "")
+        };
+        if let Some(why) = self.guarded.objection(&real) {
+            d.push(refuse(&why).help("mount the directory that is needed, not one around it"));
+            return None;
+        }
+        let open = real.starts_with(self.repo_dir) || self.allowed.iter().any(|allowed| real.starts_with(allowed));
+        if !open {
+            let help = format!(
+                "the server file permits it: add `allow_mounts: [\"{}\"]` to this repo's entry",
+                real.display()
+            );
+            d.push(refuse("it lies outside the workspace").help(help));
+            return None;
+        }
+        Some(real)
+    }
+}
+
+/// Reads a path inside.
+fn target(text: &Located<String>, d: &mut Diagnostics) -> Option<PathBuf> {
+    // Rebuilt from components: `/data/` and `/data//x/.` are the same places without the noise.
+    let path: PathBuf = Path::new(&text.value).components().collect();
+    let problem = absolute_problem(&text.value, &path).or_else(|| taken(&path));
+    let Some(problem) = problem else { return Some(path) };
+    d.push(path_finding(&problem, text.span, "write an absolute path of its own, e.g. `/workspace`"));
+    None
+}
+
+/// Why a path inside is not free, if it is not.
+fn taken(path: &Path) -> Option<String> {
+    if let Some(system) = SYSTEM.iter().find(|system| path.starts_with(system)) {
+        return Some(format!("`{system}` inside belongs to the system"));
+    }
+    let home = HOMES.iter().find(|home| Path::new(home).starts_with(path))?;
+    Some(if Path::new(home) == path {
+        format!("`{home}` inside is the agent's home")
+    } else {
+        format!("it would hide `{home}`")
+    })
+}
+
+fn conflicts(mounts: &[(Mount, Span)], workspace: Option<&Workspace>, repo: &RepoFile, d: &mut Diagnostics) {
+    let by_target: BTreeMap<&Path, &(Mount, Span)> = mounts.iter().map(|m| (m.0.target.as_path(), m)).collect();
+    let conflict = |message: String, span: Span| Diagnostic::new(Code::MountConflict, message).at(span, "");
+    for (index, (mount, span)) in mounts.iter().enumerate() {
+        let target = mount.target.display();
+        if let Some(workspace) = workspace {
+            let also = |f: Diagnostic| match &repo.workspace_target {
+                Some(text) => f.at(text.span, "the workspace"),
+                None => f,
+            };
+            if workspace.target.starts_with(&mount.target) {
+                d.push(
+                    also(conflict(format!("a mount at `{target}` would hide the workspace"), *span))
+                        .help("choose another target"),
+                );
+            } else if workspace.read_only && mount.target.starts_with(&workspace.target) {
+                let finding = conflict(format!("`{target}` is inside the workspace, which is read-only"), *span);
+                d.push(also(finding).help("choose a target outside the workspace"));
+            }
+        }
+        let previous = index.checked_sub(1).and_then(|i| mounts.get(i)).filter(|(m, _)| m.target == mount.target);
+        let around = || mount.target.ancestors().skip(1).find_map(|p| by_target.get(p).filter(|(m, _)| m.read_only));
+        if let Some((_, other)) = previous {
+            d.push(
+                conflict(format!("two mounts at `{target}`"), *span)
+                    .at(*other, "the other one")
+                    .help("choose another target"),
+            );
+        } else if let Some((_, other)) = around() {
+            let finding =
+                conflict(format!("`{target}` is inside a mount that is read-only"), *span).at(*other, "this one");
+            d.push(finding.help("choose a target outside of it"));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Addresses and rules: the server's network values, and the one policy that both files make.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use ipnet::{IpNet, Ipv4Net};
+
+use super::entry::Entry;
+use super::read::{self, shorten};
+use super::yaml::Node;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::policy::{HostPattern, NEVER, Policy, Rule, RuleId, RuleSet, SPECIAL};
+use crate::source::{Located, SourceMap, Span};
+
+/// What sessions' networks are cut from unless the server file says otherwise.
+pub(super) const POOL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
+
+/// An entry and its name.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) id: RuleId,
+    pub(super) entry: Entry,
+}
+
+/// Names entries after their list: `repo.allow[2]`.
+pub(super) fn named<'a>(list: &'a str, entries: &'a [(usize, Entry)]) -> impl Iterator<Item = Named> + 'a {
+    entries
+        .iter()
+        .map(move |(index, entry)| Named { id: RuleId::new(&format!("{list}[{index}]")), entry: entry.clone() })
+}
+
+/// Everything that decides about egress, as entries.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lists {
+    pub(super) allow: Vec<Named>,
+    pub(super) deny: Vec<Named>,
+    pub(super) ceiling: Option<Located<Vec<Named>>>,
+}
+
+impl Lists {
+    /// The policy.
+    pub(super) fn policy(&self, reachable: &[Located<IpNet>], sources: &SourceMap) -> Policy {
+        Policy {
+            allow: rules(&self.allow, sources),
+            deny: rules(&self.deny, sources),
+            ceiling: self.ceiling.as_ref().map(|c| rules(&c.value, sources)),
+            reachable: IpNet::aggregate(&reachable.iter().map(|l| l.value).collect::<Vec<_>>()),
+        }
+    }
+}
+
+fn rules(entries: &[Named], sources: &SourceMap) -> RuleSet {
+    let rule = |named: &Named| Rule {
+        id: named.id.clone(),
+        pattern: named.entry.pattern.clone(),
+        ports: named.entry.ports.clone(),
+        private: named.entry.private.is_some(),
+        from: sources.place(named.entry.span),
+    };
+    RuleSet::new(entries.iter().map(rule).collect())
+}
+
+fn bad(message: impl Into<String>, span: Span, help: impl Into<String>) -> Diagnostic {
+    Diagnostic::new(Code::BadValue, message).at(span, "").help(help)
+}
+
+fn overlap(a: IpNet, b: IpNet) -> bool {
+    a.contains(&b.network()) || b.contains(&a.network())
+}
+
+/// Reads `pool`: a block of private IPv4 addresses, at least a /24.
+pub(super) fn pool(node: &Node, d: &mut Diagnostics) -> Option<Located<Ipv4Net>> {
+    let text = read::string(node, "`pool`", d)?;
+    let help = "write a private IPv4 block from /8 to /24, e.g. `10.213.0.0/16`";
+    let Ok(net) = text.value.parse::<Ipv4Net>() else {
+        d.push(bad(format!("`{}` is not an IPv4 block", shorten(&text.value)), text.span, help));
+        return None;
+    };
+    let block = IpNet::V4(net);
+    let private = SPECIAL.iter().any(|s| s.contains(&block)) && !NEVER.iter().any(|n| overlap(*n, block));
+    let problem = match net {
+        _ if net.addr() != net.network() => Some("has bits set outside its prefix"),
+        _ if !(8..=24).contains(&net.prefix_len()) => Some("has no room for sessions, or too much of it"),
+        _ if !private => Some("is not private"),
+        _ => None,
+    };
+    if let Some(problem) = problem {
+        d.push(bad(format!("the pool `{net}` {problem}"), text.span, help));
+        return None;
+    }
+    Some(Located::new(net, text.span))
+}
+
+/// Reads `upstream_dns`.
+pub(super) fn resolvers(node: &Node, d: &mut Diagnostics) -> Vec<Located<IpAddr>> {
+    let mut all = Vec::new();
+    for item in read::list(node, "`upstream_dns`", d) {
+        let Some(text) = read::string(item, "a resolver", d) else { continue };
+        let shown = shorten(&text.value);
+        let help = "write the IPv4 address of a resolver that the router can reach, e.g. `9.9.9.9`";
+        match text.value.parse::<IpAddr>() {
+            Err(_) => d.push(bad(format!("`{shown}` is not an address"), text.span, help)),
+            Ok(IpAddr::V6(_)) => {
+                d.push(bad(format!("`{shown}` is an IPv6 address, and the router has no IPv6"), text.span, help))
+            }
+            Ok(IpAddr::V4(v4)) if v4.is_loopback() || v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast() => {
+                d.push(bad(format!("`{shown}` inside the router is not the host's"), text.span, help));
+            }
+            Ok(address) => all.push(Located::new(address, text.span)),
+        }
+    }
+    all
+}
+
+/// Reads `reachable`.
+pub(super) fn reachable(node: &Node, d: &mut Diagnostics) -> Vec<Located<IpNet>> {
+    let mut all = Vec::new();
+    for item in read::list(node, "`reachable`", d) {
+        let Some(text) = read::string(item, "a block", d) else { continue };
+        let shown = shorten(&text.value);
+        let finding = match (text.value.parse::<IpNet>(), text.value.parse::<IpAddr>()) {
+            (Ok(IpNet::V6(_)), _) | (_, Ok(IpAddr::V6(_))) => {
+                bad(format!("`{shown}` is IPv6, and the router has no IPv6"), text.span, "write an IPv4 block")
+            }
+            (Err(_), Ok(address)) => {
+                bad(format!("`{shown}` has no prefix"), text.span, format!("write `{address}/32`"))
+            }
+            (Err(_), Err(_)) => {
+                bad(format!("`{shown}` is not an address block"), text.span, "write e.g. `10.20.0.0/16`")
+            }
+            (Ok(net), _) if net.addr() != net.network() => {
+                bad(format!("`{shown}` has bits set outside its prefix"), text.span, format!("write `{}`", net.trunc()))
+            }
+            (Ok(net), _) => match NEVER.iter().find(|never| overlap(**never, net)) {
+                Some(never) => bad(
+                    format!("`{shown}` overlaps {never}, which is never reachable"),
+                    text.span,
+                    "leave out loopback, link-local, multicast and reserved addresses",
+                ),
+                None => {
+                    all.push(Located::new(net, text.span));
+                    continue;
+                }
+            },
+        };
+        d.push(finding);
+    }
+    all
+}
+
+/// Checks that need several values: `reachable` against the pool, and addresses in `allow` against the guard, so that
+/// no entry is accepted that the router would refuse.
+pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, d: &mut Diagnostics) {
+    let own = IpNet::V4(pool);
+    for net in reachable.iter().filter(|net| overlap(net.value, own)) {
+        let message = format!("`{}` overlaps {own}, which sessions' own networks are cut from", net.value);
+        d.push(bad(message, net.span, "leave it out, or set `network.pool` to another block"));
+    }
+    let guard = Policy { reachable: reachable.iter().map(|l| l.value).collect(), ..Policy::default() };
+    let (blocked, never) = (guard.blocked_addresses(false, &[own]), guard.blocked_addresses(true, &[own]));
+    let holds = |nets: &[IpNet], address: IpAddr| nets.iter().any(|net| net.contains(&address));
+    for Named { entry, .. } in &lists.allow {
+        let HostPattern::Ip(address) = entry.pattern else { continue };
+        if holds(&never, address) {
+            let finding = Diagnostic::new(Code::BadHost, format!("`{address}` can never be reached from a sandbox"));
+            d.push(
+                finding.at(entry.span, "").help("loopback, multicast, the host and sessions' own networks stay closed"),
+            );
+        } else if entry.private.is_none() && holds(&blocked, address) {
+            let ports: BTreeSet<String> = entry.ports.iter().map(u16::to_string).collect();
+            let ports = ports.into_iter().collect::<Vec<_>>().join(", ");
+            let finding = Diagnostic::new(
+                Code::BadHost,
+                format!("`{address}` is not a public address, so the guard would refuse it"),
+            );
+            d.push(finding.at(entry.span, "").help(format!(
+                "write `{{host: {address}, ports: [{ports}], private: true}}`, or name its block in the server's `reachable`"
+            )));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Typed readers: each takes a node, reports what is wrong with it and returns what could be read.
+//!
+//! Invariants: no truthiness and no conversion (`"10"` is no number, `1` is no string); a null is the same as a
+//! missing key; a value that a tag looked up is never shown.
+
+use std::collections::BTreeMap;
+
+use super::suggest::nearest;
+use super::yaml::{Key, Kind, Node, Tag, plain_number};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::{Located, Span};
+
+/// A mapping whose keys have all been checked.
+pub(super) struct Fields<'n> {
+    entries: BTreeMap<&'n str, (&'n Key, &'n Node)>,
+}
+
+impl<'n> Fields<'n> {
+    /// The value of a key, unless it is missing or null.
+    pub(super) fn get(&self, key: &str) -> Option<&'n Node> {
+        self.entries.get(key).map(|(_, node)| *node).filter(|node| !node.is_null())
+    }
+
+    /// Where the key is written, if its value is there.
+    pub(super) fn key_span(&self, key: &str) -> Option<Span> {
+        self.get(key).and_then(|_| self.entries.get(key)).map(|(key, _)| key.span)
+    }
+}
+
+/// The keys of one mapping, and those that belong elsewhere with a word on where.
+pub(super) struct Keys {
+    /// What the mapping is, e.g. "the repo file".
+    pub(super) what: &'static str,
+    /// The keys it has.
+    pub(super) known: &'static [&'static str],
+    /// Keys that people write here though they belong somewhere else.
+    pub(super) elsewhere: &'static [(&'static str, &'static str)],
+}
+
+/// Reads a mapping with known keys. Anything else than a mapping reads like an empty one, reported.
+pub(super) fn fields<'n>(node: &'n Node, keys: &Keys, d: &mut Diagnostics) -> Fields<'n> {
+    let mut entries = BTreeMap::new();
+    for (key, value) in entries_of(node, keys.what, d) {
+        if keys.known.contains(&key.text.as_str()) {
+            entries.insert(key.text.as_str(), (key, value));
+        } else {
+            d.push(unknown_key(key, keys));
+        }
+    }
+    Fields { entries }
+}
+
+fn unknown_key(key: &Key, keys: &Keys) -> Diagnostic {
+    let finding = Diagnostic::new(Code::UnknownKey, format!("{} has no key `{}`", keys.what, shorten(&key.text)));
+    if let Some((_, place)) = keys.elsewhere.iter().find(|(name, _)| *name == key.text) {
+        return finding.at(key.span, "").help(*place);
+    }
+    match nearest(&key.text, keys.known.iter().copied()) {
+        Some(near) => finding.at(key.span, format!("did you mean `{near}`?")).help(format!("write `{near}`")),
+        None => finding.at(key.span, "").help(format!("its keys are {}", listed(keys.known))),
+    }
+}
+
+/// Reads a mapping whose keys the user chooses.
+pub(super) fn entries_of<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [(Key, Node)] {
+    match &node.kind {
+        Kind::Map(entries) => entries,
+        Kind::Null | Kind::Broken => &[],
+        _ => {
+            d.push(wrong_type(node, what, "a mapping of keys and values"));
+            &[]
+        }
+    }
+}
+
+/// Reads a list.
+pub(super) fn list<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [Node] {
+    match &node.kind {
+        Kind::Seq(items) => items,
+        Kind::Null | Kind::Broken => &[],
+        // `allow: {}` is a spelling of "nothing" that people use.
+        Kind::Map(entries) if entries.is_empty() => &[],
+        Kind::Str(text) if node.looked_up.is_none() => {
+            let help = format!("write `[{}]`", shorten(text));
+            d.push(wrong_type(node, what, "a list").help(help));
+            &[]
+        }
+        _ => {
+            d.push(wrong_type(node, what, "a list"));
+            &[]
+        }
+    }
+}
+
+/// Reads a string.
+pub(super) fn string(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Located<String>> {
+    match &node.kind {
+        Kind::Str(text) => Some(Located::new(text.clone(), node.span)),
+        Kind::Broken => None,
+        _ => {
+            let mut finding = wrong_type(node, what, "a string");
+            if !node.raw.is_empty() && node.looked_up.is_none() && !node.is_null() {
+                finding = finding.help(format!("write it in quotes: \"{}\"", node.raw));
+            }
+            d.push(finding);
+            None
+        }
+    }
+}
+
+/// Reads `true` or `false`.
+pub(super) fn boolean(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Located<bool>> {
+    match &node.kind {
+        Kind::Bool(value) if node.looked_up.is_none() => return Some(Located::new(*value, node.span)),
+        Kind::Broken => return None,
+        _ => {}
+    }
+    if let Some(tag) = node.looked_up {
+        d.push(misplaced_tag(node, tag));
+        return None;
+    }
+    let finding = wrong_type(node, what, "true or false");
+    let word = match &node.kind {
+        Kind::Str(text) => text.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    d.push(match word.as_str() {
+        "yes" | "on" | "y" | "true" => finding.help("write `true`, without quotes"),
+        "no" | "off" | "n" | "false" => finding.help("write `false`, without quotes"),
+        _ => finding.help("write `true` or `false`"),
+    });
+    None
+}
+
+/// Reads a whole number in a range.
+pub(super) fn whole(
+    node: &Node,
+    what: &str,
+    range: std::ops::RangeInclusive<i64>,
+    d: &mut Diagnostics,
+) -> Option<Located<i64>> {
+    match number_kind(node) {
+        Kind::Int(value) if range.contains(&value) => Some(Located::new(value, node.span)),
+        Kind::Int(_) => {
+            let (low, high) = range.into_inner();
+            d.push(
+                Diagnostic::new(Code::BadValue, format!("{what} is out of range"))
+                    .at(node.span, "")
+                    .help(format!("write a whole number from {low} to {high}")),
+            );
+            None
+        }
+        Kind::Broken => None,
+        _ => {
+            d.push(unquote(node, wrong_type(node, what, "a whole number")));
+            None
+        }
+    }
+}
+
+/// Reads a number, whole or not.
+pub(super) fn number(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Located<f64>> {
+    match number_kind(node) {
+        // Larger ones are out of any range here, and an i32 converts exactly.
+        Kind::Int(value) => {
+            let value = i32::try_from(value).map_or(f64::INFINITY, f64::from);
+            Some(Located::new(value, node.span))
+        }
+        Kind::Float(value) => Some(Located::new(value, node.span)),
+        Kind::Broken => None,
+        _ => {
+            d.push(unquote(node, wrong_type(node, what, "a number")));
+            None
+        }
+    }
+}
+
+/// What a node is where a number is wanted: text that a tag looked up is read as YAML would read it.
+fn number_kind(node: &Node) -> Kind {
+    match &node.kind {
+        Kind::Str(text) if node.looked_up.is_some() => plain_number(text.trim()),
+        other => other.clone(),
+    }
+}
+
+fn unquote(node: &Node, finding: Diagnostic) -> Diagnostic {
+    match &node.kind {
+        Kind::Str(text) if matches!(plain_number(text), Kind::Int(_) | Kind::Float(_)) && node.looked_up.is_none() => {
+            finding.help(format!("write {text} without quotes"))
+        }
+        Kind::OddNumber => finding.help("write it in plain decimal digits"),
+        _ => finding.help("write it in plain decimal digits, without quotes or a unit"),
+    }
+}
+
+/// "X must be Y, not Z".
+pub(super) fn wrong_type(node: &Node, what: &str, want: &str) -> Diagnostic {
+    if let (Some(tag), Kind::Str(_)) = (node.looked_up, &node.kind) {
+        if want == "a list" || want.starts_with("a mapping") {
+            return misplaced_tag(node, tag);
+        }
+    }
+    let found = match (&node.kind, node.raw.as_str()) {
+        (Kind::Null, _) | (_, "") => node.describe().to_owned(),
+        (_, raw) => format!("`{}`", shorten(raw)),
+    };
+    Diagnostic::new(Code::WrongType, format!("{what} must be {want}, not {found}"))
+        .at(node.span, format!("this is {}", node.describe()))
+}
+
+fn misplaced_tag(node: &Node, tag: Tag) -> Diagnostic {
+    Diagnostic::new(Code::BadTag, format!("`{}` may not stand here", tag.name()))
+        .at(node.span, "")
+        .help("tags give strings and numbers only; write this value out")
+}
+
+/// "`a`, `b` and `c`".
+pub(super) fn listed(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|w| format!("`{w}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => "none".to_owned(),
+    }
+}
+
+/// A stranger's word, at most 60 characters of it.
+pub(super) fn shorten(text: &str) -> String {
+    if text.chars().count() <= 60 {
+        return text.to_owned();
+    }
+    text.chars().take(57).chain("...".chars()).collect()
+}

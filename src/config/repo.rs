@@ -1,0 +1,263 @@
+//! The repo file: what the repo wants. Its writer may be an agent, so nothing here opens anything by itself.
+
+use std::collections::BTreeMap;
+
+use super::entry::{self, Entry, ListKind};
+use super::limits::Wish;
+use super::read::{self, Keys, fields};
+use super::resolved::Identity;
+use super::suggest::nearest;
+use super::value;
+use super::yaml::{Kind, Node};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::{Located, Span};
+
+pub(super) const REPO: Keys = Keys {
+    what: "the repo file",
+    known: &["version", "image", "command", "identity", "workspace", "env", "mounts", "network", "resource_limits"],
+    elsewhere: &[
+        ("vars", "`vars` live in the server file"),
+        ("repos", "`repos` live in the server file"),
+        ("defaults", "`defaults` live in the server file"),
+        ("secrets", "secrets live in the server file, in the entry of this repo"),
+        ("masked_secrets", "secrets live in the server file, in the entry of this repo"),
+        ("allow", "write it inside `network:`"),
+    ],
+};
+pub(super) const NETWORK: Keys = Keys {
+    what: "`network` of the repo file",
+    known: &["allow"],
+    elsewhere: &[
+        ("sandbox_enabled", "only the server file may switch the sandbox off"),
+        ("deny", "`deny` lives in the server file; what the repo does not allow is denied anyway"),
+        ("ceiling", "`ceiling` lives in the server file"),
+        ("reachable", "`reachable` lives in the server file"),
+        ("upstream_dns", "`upstream_dns` lives in the server file"),
+        ("allow_file", "`allow_file` lives in the server file"),
+    ],
+};
+pub(super) const WORKSPACE: Keys = Keys { what: "`workspace`", known: &["target", "read_only"], elsewhere: &[] };
+pub(super) const MOUNT: Keys = Keys {
+    what: "a mount",
+    known: &["source", "target", "read_only"],
+    elsewhere: &[("readonly", "write `read_only`"), ("ro", "write `read_only: true`")],
+};
+pub(super) const IMAGE: Keys =
+    Keys { what: "`image`", known: &["containerfile"], elsewhere: &[("dockerfile", "write `containerfile`")] };
+
+/// Where the image is to come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ImageWish {
+    Reference(String),
+    Containerfile(String),
+}
+
+/// A mount as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MountWish {
+    pub(super) source: Located<String>,
+    pub(super) target: Located<String>,
+    pub(super) read_only: bool,
+    pub(super) span: Span,
+}
+
+/// Everything the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RepoFile {
+    pub(super) image: Option<Located<ImageWish>>,
+    pub(super) command: Vec<Located<String>>,
+    pub(super) identity: Option<Located<Identity>>,
+    /// None is the same path as outside.
+    pub(super) workspace_target: Option<Located<String>>,
+    pub(super) workspace_read_only: bool,
+    pub(super) env: BTreeMap<String, Located<String>>,
+    pub(super) mounts: Vec<MountWish>,
+    pub(super) allow: Vec<(usize, Entry)>,
+    pub(super) limits: Wish,
+}
+
+impl RepoFile {
+    /// Reads the tree of the file.
+    pub(super) fn read(root: &Node, d: &mut Diagnostics) -> Self {
+        let map = fields(root, &REPO, d);
+        if !version(root, &map, d) {
+            return Self::default();
+        }
+        let mut file = Self {
+            image: map.get("image").and_then(|n| image(n, d)),
+            command: map.get("command").map(|n| command(n, d)).unwrap_or_default(),
+            identity: map.get("identity").and_then(|n| identity(n, d)),
+            env: map.get("env").map(|n| env(n, d)).unwrap_or_default(),
+            mounts: map.get("mounts").map(|n| mounts(n, d)).unwrap_or_default(),
+            limits: map.get("resource_limits").map(|n| Wish::read(n, d)).unwrap_or_default(),
+            ..Self::default()
+        };
+        if let Some(node) = map.get("workspace") {
+            let workspace = fields(node, &WORKSPACE, d);
+            let target = workspace.get("target").and_then(|n| read::string(n, "`target`", d));
+            file.workspace_target = target.filter(|t| t.value != "same-path");
+            file.workspace_read_only =
+                workspace.get("read_only").and_then(|n| read::boolean(n, "`read_only`", d)).is_some_and(|l| l.value);
+        }
+        if let Some(node) = map.get("network") {
+            let network = fields(node, &NETWORK, d);
+            file.allow =
+                network.get("allow").map(|n| entry::entries(n, "`allow`", ListKind::Allow, d)).unwrap_or_default();
+        }
+        file
+    }
+}
+
+/// True if the rest of the file may be read. An empty file needs no version.
+pub(super) fn version(root: &Node, map: &read::Fields<'_>, d: &mut Diagnostics) -> bool {
+    let Some(node) = map.get("version") else {
+        if let Kind::Map(entries) = &root.kind {
+            let span = entries.first().map_or(root.span, |(key, _)| key.span);
+            d.push(
+                Diagnostic::new(Code::MissingKey, "the file does not say its `version`")
+                    .at(span, "")
+                    .help("write `version: 1` first"),
+            );
+        }
+        return true;
+    };
+    match node.kind {
+        Kind::Int(1) => true,
+        Kind::Int(_) => {
+            d.push(
+                Diagnostic::new(
+                    Code::UnsupportedVersion,
+                    format!("version {} is not one that this sandboxc reads", node.raw),
+                )
+                .at(node.span, "")
+                .help("write `version: 1`, or use a newer sandboxc"),
+            );
+            false
+        }
+        _ if node.looked_up.is_some() => {
+            d.push(
+                Diagnostic::new(Code::BadTag, "a tag may not stand here").at(node.span, "").help("write `version: 1`"),
+            );
+            true
+        }
+        _ => {
+            read::whole(node, "`version`", 1..=1, d);
+            true
+        }
+    }
+}
+
+fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWish>> {
+    if let Kind::Map(_) = node.kind {
+        let map = fields(node, &IMAGE, d);
+        let Some(name) = map.get("containerfile") else {
+            d.push(
+                Diagnostic::new(Code::MissingKey, "`image` says neither a reference nor a `containerfile`")
+                    .at(node.span, "")
+                    .help("write `image: {containerfile: Containerfile}`, or a reference"),
+            );
+            return None;
+        };
+        return read::string(name, "`containerfile`", d).map(|l| l.map(ImageWish::Containerfile));
+    }
+    let text = read::string(node, "`image`", d)?;
+    checked(value::image_reference(&text.value), Code::BadValue, text.span, d)?;
+    Some(text.map(ImageWish::Reference))
+}
+
+/// Reports what a check of a value says.
+pub(super) fn checked(result: Result<(), value::Bad>, code: Code, span: Span, d: &mut Diagnostics) -> Option<()> {
+    result.map_err(|bad| d.push(Diagnostic::new(code, bad.message).at(span, "").help(bad.help))).ok()
+}
+
+fn command(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {
+    let mut words = Vec::new();
+    for (index, item) in read::list(node, "`command`", d).iter().enumerate() {
+        let Some(word) = read::string(item, "a word of `command`", d) else { continue };
+        if index == 0 && word.value.is_empty() {
+            d.push(
+                Diagnostic::new(Code::BadValue, "the program's name is empty")
+                    .at(word.span, "")
+                    .help("write e.g. `[claude]`"),
+            );
+        } else if passable(&word, d) {
+            words.push(word);
+        }
+    }
+    words
+}
+
+/// True if the string can be handed to a process by way of podman.
+fn passable(text: &Located<String>, d: &mut Diagnostics) -> bool {
+    if text.value.contains('\0') {
+        d.push(
+            Diagnostic::new(Code::BadValue, "a NUL character")
+                .at(text.span, "")
+                .help("no argument or variable can hold one"),
+        );
+        return false;
+    }
+    if !value::survives_podman(&text.value) {
+        d.push(
+            Diagnostic::new(Code::PodmanLossy, "podman would change this string when it reads it")
+                .at(text.span, "several lines, and it starts with a line break or a tab")
+                .help("start it with another character, or put it into a file of the workspace"),
+        );
+        return false;
+    }
+    true
+}
+
+fn identity(node: &Node, d: &mut Diagnostics) -> Option<Located<Identity>> {
+    let text = read::string(node, "`identity`", d)?;
+    match text.value.as_str() {
+        "host-user" => Some(text.map(|_| Identity::HostUser)),
+        "root" => Some(text.map(|_| Identity::Root)),
+        other => {
+            let finding = Diagnostic::new(Code::BadValue, format!("`{}` is not an identity", read::shorten(other)));
+            let label = nearest(other, ["host-user", "root"]).map(|near| format!("did you mean `{near}`?"));
+            d.push(finding.at(text.span, label.unwrap_or_default()).help("write `host-user` or `root`"));
+            None
+        }
+    }
+}
+
+fn env(node: &Node, d: &mut Diagnostics) -> BTreeMap<String, Located<String>> {
+    let mut env = BTreeMap::new();
+    for (key, item) in read::entries_of(node, "`env`", d) {
+        let name = checked(value::env_name(&key.text), Code::BadValue, key.span, d);
+        let value = read::string(item, &format!("the value of `{}`", read::shorten(&key.text)), d);
+        if let (Some(()), Some(value)) = (name, value) {
+            if passable(&value, d) {
+                env.insert(key.text.clone(), value);
+            }
+        }
+    }
+    env
+}
+
+fn mounts(node: &Node, d: &mut Diagnostics) -> Vec<MountWish> {
+    read::list(node, "`mounts`", d).iter().filter_map(|item| mount(item, d)).collect()
+}
+
+fn mount(node: &Node, d: &mut Diagnostics) -> Option<MountWish> {
+    if let Kind::Str(_) = node.kind {
+        let finding = read::wrong_type(node, "a mount", "a mapping of `source`, `target` and `read_only`");
+        d.push(finding.help("write `{source: ../data, target: /data}`; `source:target:options` strings are not split"));
+        return None;
+    }
+    let map = fields(node, &MOUNT, d);
+    let read_only = map.get("read_only").and_then(|n| read::boolean(n, "`read_only`", d));
+    let mut required = |key: &str| {
+        if map.get(key).is_none() && !matches!(node.kind, Kind::Broken) {
+            d.push(
+                Diagnostic::new(Code::MissingKey, format!("a mount without a `{key}`"))
+                    .at(node.span, "")
+                    .help(format!("add `{key}: PATH`")),
+            );
+        }
+        map.get(key).and_then(|n| read::string(n, &format!("`{key}`"), d))
+    };
+    let (source, target) = (required("source"), required("target"));
+    Some(MountWish { source: source?, target: target?, read_only: read_only.is_none_or(|l| l.value), span: node.span })
+}

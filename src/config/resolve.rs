@@ -1,0 +1,252 @@
+//! Repo file, server file and environment to one [`Resolved`]: the repo asks, the server caps.
+//!
+//! Lists of the server file add up (its own `network`, `defaults`, the entry in force, the allow file); single values
+//! of the entry win over those of `defaults`.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::Inputs;
+use super::disk::Disk;
+use super::entry::Entry;
+use super::limits::Wish;
+use super::lint;
+use super::mounts::{Ground, Guarded};
+use super::network::{self, Lists, Named, named};
+use super::overrides::Overrides;
+use super::repo::{ImageWish, RepoFile};
+use super::resolved::{Identity, ImageSource, Resolved};
+use super::server::{Part, Repo, ServerFile, path_finding};
+use super::suggest::nearest;
+use super::tags::words;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::{Located, SourceMap, Sourced};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The volume that is the agent's home unless the environment names another.
+const HOME_VOLUME: &str = "sandboxc-home";
+
+/// The server's say about this workspace: `defaults` and the entry in force.
+pub(super) struct Server {
+    pub(super) file: ServerFile,
+    /// Name of the entry in force.
+    pub(super) name: Option<String>,
+    /// Its values.
+    pub(super) entry: Part,
+}
+
+impl Server {
+    /// Chooses the entry: the one that `--name` says, else the one whose `path` is the workspace. Findings about the
+    /// others stay, except that they lack something of this environment or want what this version does not have.
+    pub(super) fn choose(mut file: ServerFile, inputs: &Inputs, disk: &dyn Disk, d: &mut Diagnostics) -> Self {
+        let name = match &inputs.name {
+            Some(name) if file.repos.contains_key(name) => Some(name.clone()),
+            Some(name) => {
+                d.push(unknown_repo(name, &file));
+                None
+            }
+            None => by_path(&file, &inputs.repo_dir, disk, d),
+        };
+        let entry = name.as_ref().and_then(|n| file.repos.get(n)).map(|r| r.part.clone()).unwrap_or_default();
+        for (key, repo) in &mut file.repos {
+            let in_force = name.as_deref() == Some(key);
+            let elsewhere = [Code::EnvMissing, Code::FileUnreadable, Code::NotEnforceable];
+            let findings = std::mem::take(&mut repo.findings);
+            for finding in findings.sorted() {
+                if in_force || !elsewhere.contains(&finding.code) {
+                    d.push(finding.clone());
+                }
+            }
+        }
+        Self { file, name, entry }
+    }
+
+    /// Variables of the environment that the repo file may read.
+    pub(super) fn pass_env(&self) -> impl Iterator<Item = &str> {
+        self.file.defaults.pass_env.iter().chain(&self.entry.pass_env).map(|l| l.value.as_str())
+    }
+}
+
+fn unknown_repo(name: &str, file: &ServerFile) -> Diagnostic {
+    let names: Vec<&str> = file.repos.keys().map(String::as_str).collect();
+    let finding = Diagnostic::new(
+        Code::UnknownRepo,
+        format!("`repos` of the server file has no `{}`", super::read::shorten(name)),
+    );
+    match nearest(name, names.iter().copied()) {
+        Some(near) => finding.help(format!("did you mean `--name {near}`?")),
+        None if names.is_empty() => finding.help("leave `--name` out, or add the entry to the server file"),
+        None => finding.help(format!("it has {}", super::read::listed(&names))),
+    }
+}
+
+fn by_path(file: &ServerFile, workspace: &Path, disk: &dyn Disk, d: &mut Diagnostics) -> Option<String> {
+    let is_it = |repo: &Repo| {
+        repo.path
+            .as_ref()
+            .is_some_and(|path| path.value == workspace || disk.canonical(&path.value).is_ok_and(|p| p == workspace))
+    };
+    let mut all = file.repos.iter().filter(|(_, repo)| is_it(repo));
+    let (name, first) = all.next()?;
+    if let (Some((_, second)), Some(one)) = (all.next(), &first.path) {
+        let span = second.path.as_ref().map_or(one.span, |p| p.span);
+        d.push(
+            Diagnostic::new(Code::BadValue, "two entries of `repos` have this path")
+                .at(span, "")
+                .at(one.span, "the other one")
+                .help("say which one with `--name`, or remove one of them"),
+        );
+    }
+    Some(name.clone())
+}
+
+/// What [`resolve`] reads.
+pub(super) struct Parts<'a> {
+    pub(super) inputs: &'a Inputs,
+    pub(super) repo: RepoFile,
+    pub(super) server: Server,
+    pub(super) allow_file: Vec<(usize, Entry)>,
+    pub(super) overrides: Overrides,
+    /// The allow file and the server file, canonical.
+    pub(super) guarded: Vec<(&'static str, PathBuf)>,
+    pub(super) disk: &'a dyn Disk,
+    pub(super) sources: &'a SourceMap,
+}
+
+/// Everything that needs more than one of the files.
+pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved> {
+    let Parts { inputs, repo, server, allow_file, overrides, guarded, disk, sources } = parts;
+    let home = inputs.home.as_ref().map(|home| disk.canonical_or_parent(home));
+    let allowed = server.file.defaults.allow_mounts.iter().chain(&server.entry.allow_mounts);
+    let ground = Ground {
+        repo_dir: &inputs.repo_dir,
+        config_dir: inputs.repo_dir.join(super::REPO_DIR),
+        guarded: Guarded { home, files: guarded },
+        allowed: allowed.map(|l| disk.canonical_or_parent(&l.value)).collect(),
+        disk,
+        sources,
+    };
+    let workspace = ground.workspace(&repo, d);
+    let mounts = ground.mounts(&repo, workspace.as_ref(), d);
+    let image = image(&repo, &overrides, &ground, d);
+
+    let lists = lists(&repo, &server, &allow_file);
+    let pool = server.file.pool.clone();
+    network::check(&lists, &server.file.reachable, pool.as_ref().map_or(network::POOL, |p| p.value), d);
+    lint::lint(&repo.allow, &lists, d);
+
+    let Server { file, name, entry } = server;
+    let enabled = entry.sandbox_enabled.or(file.defaults.sandbox_enabled);
+    if let Some(off) = enabled.as_ref().filter(|enabled| !enabled.value) {
+        d.push(
+            Diagnostic::new(
+                Code::SandboxDisabled,
+                "the network sandbox is off: the agent reaches everything that this host reaches",
+            )
+            .at(off.span, "switched off here")
+            .help("write `sandbox_enabled: true` as soon as you can"),
+        );
+    }
+    let limits = Wish::merge(repo.limits, entry.limits.over(file.defaults.limits), sources, d);
+    let sourced = |l: Located<String>| sources.sourced(l);
+    let router = overrides.router_image.or(file.router_image);
+    Some(Resolved {
+        name,
+        image: image?,
+        router_image: router.map_or_else(|| Sourced::built_in(format!("localhost/sandboxc-router:{VERSION}")), sourced),
+        command: repo.command.into_iter().map(sourced).collect(),
+        identity: repo.identity.map_or_else(|| Sourced::built_in(Identity::HostUser), |l| sources.sourced(l)),
+        workspace: workspace?,
+        env: repo.env.into_iter().map(|(name, value)| (name, sourced(value))).collect(),
+        mounts,
+        policy: lists.policy(&file.reachable, sources),
+        sandbox_enabled: enabled.map_or_else(|| Sourced::built_in(true), |l| sources.sourced(l)),
+        limits,
+        home_volume: overrides.home_volume.map_or_else(|| Sourced::built_in(HOME_VOLUME.to_owned()), sourced),
+        upstream_dns: file.upstream_dns.into_iter().map(|l| sources.sourced(l)).collect(),
+        extra_ca: None,
+        pool: pool.map_or_else(|| Sourced::built_in(network::POOL), |l| sources.sourced(l)),
+    })
+}
+
+fn lists(repo: &RepoFile, server: &Server, allow_file: &[(usize, Entry)]) -> Lists {
+    let entry = server.name.as_ref().map_or_else(String::new, |name| format!("server.repos.{name}"));
+    let (file, defaults) = (&server.file, &server.file.defaults);
+    let all = |parts: &[(String, &[(usize, Entry)])]| -> Vec<Named> {
+        parts.iter().flat_map(|(list, entries)| named(list, entries)).collect()
+    };
+    Lists {
+        allow: all(&[
+            ("repo.allow".to_owned(), &repo.allow),
+            ("server.allow".to_owned(), &file.allow),
+            ("server.defaults.allow".to_owned(), &defaults.allow),
+            (format!("{entry}.allow"), &server.entry.allow),
+            ("allow_file".to_owned(), allow_file),
+        ]),
+        deny: all(&[
+            ("server.deny".to_owned(), &file.deny),
+            ("server.defaults.deny".to_owned(), &defaults.deny),
+            (format!("{entry}.deny"), &server.entry.deny),
+        ]),
+        ceiling: file.ceiling.as_ref().map(|c| Located::new(named("server.ceiling", &c.value).collect(), c.span)),
+    }
+}
+
+fn image(
+    repo: &RepoFile,
+    overrides: &Overrides,
+    ground: &Ground<'_>,
+    d: &mut Diagnostics,
+) -> Option<Sourced<ImageSource>> {
+    let wish = match &repo.image {
+        Some(Located { value: ImageWish::Reference(text), span }) => {
+            Some(Located::new(ImageSource::Reference(text.clone()), *span))
+        }
+        Some(Located { value: ImageWish::Containerfile(name), span }) => {
+            Some(Located::new(containerfile(name, *span, ground, d)?, *span))
+        }
+        None => None,
+    };
+    let over = overrides.image.clone().map(|l| l.map(ImageSource::Reference));
+    let default = || Sourced::built_in(ImageSource::Reference(format!("localhost/sandboxc-agent:{VERSION}")));
+    Some(over.or(wish).map_or_else(default, |l| ground.sources.sourced(l)))
+}
+
+fn containerfile(
+    name: &str,
+    span: crate::source::Span,
+    ground: &Ground<'_>,
+    d: &mut Diagnostics,
+) -> Option<ImageSource> {
+    let path = Path::new(name);
+    let plain = !name.is_empty() && path.components().all(|c| matches!(c, std::path::Component::Normal(_)));
+    if !plain || name.contains(['~', '$']) || name.chars().any(char::is_control) {
+        d.push(path_finding(
+            "`containerfile` names a file inside `.sandboxc/`",
+            span,
+            "write e.g. `{containerfile: Containerfile}`",
+        ));
+        return None;
+    }
+    // From the workspace on, since `.sandboxc` itself may be a link of a stranger.
+    match ground.disk.read_beneath(ground.repo_dir, &Path::new(super::REPO_DIR).join(path)) {
+        Ok(bytes) => {
+            let hash: String = Sha256::digest(&bytes).iter().take(6).map(|b| format!("{b:02x}")).collect();
+            Some(ImageSource::Containerfile {
+                file: name.to_owned(),
+                reference: format!("localhost/sandboxc-repo:{hash}"),
+            })
+        }
+        Err(error) => {
+            let message = format!("`.sandboxc/{name}` cannot be read: {}", words(&error));
+            d.push(
+                Diagnostic::new(Code::FileUnreadable, message)
+                    .at(span, "")
+                    .help("it must be a regular file, and no link"),
+            );
+            None
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The server file: what the owner of the machine permits.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Component, Path, PathBuf};
+
+use ipnet::{IpNet, Ipv4Net};
+
+use super::entry::{self, Entry, ListKind, not_enforceable};
+use super::limits::Wish;
+use super::network;
+use super::read::{self, Keys, fields};
+use super::repo::{checked, version};
+use super::value;
+use super::yaml::{Kind, Node};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::{Located, Span};
+
+pub(super) const SERVER: Keys = Keys {
+    what: "the server file",
+    known: &["version", "vars", "network", "router_image", "defaults", "repos"],
+    elsewhere: &[
+        ("image", "`image` lives in the repo file; SANDBOXC_IMAGE overrides it"),
+        ("env", "`env` lives in the repo file"),
+        ("resource_limits", "write it inside `defaults:` or an entry of `repos:`"),
+        ("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`"),
+    ],
+};
+pub(super) const NETWORK: Keys = Keys {
+    what: "`network` of the server file",
+    known: &["allow", "deny", "ceiling", "upstream_dns", "reachable", "allow_file", "extra_ca", "pool"],
+    elsewhere: &[("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`")],
+};
+/// The keys of `defaults`.
+pub(super) const DEFAULTS: Keys = Keys {
+    what: "`defaults`",
+    known: &[
+        "network",
+        "resource_limits",
+        "allow_mounts",
+        "pass_env",
+        "secrets",
+        "masked_secrets",
+        "signing_credentials",
+        "github_app_credentials",
+    ],
+    elsewhere: &[
+        ("path", "`path` says which repo an entry is about"),
+        ("repo_url", "`repo_url` belongs to an entry of `repos`"),
+    ],
+};
+/// The keys of an entry of `repos`.
+pub(super) const ENTRY: Keys = Keys {
+    what: "an entry of `repos`",
+    known: &[
+        "path",
+        "repo_url",
+        "network",
+        "resource_limits",
+        "allow_mounts",
+        "pass_env",
+        "secrets",
+        "masked_secrets",
+        "signing_credentials",
+        "github_app_credentials",
+    ],
+    elsewhere: &[],
+};
+pub(super) const ENTRY_NETWORK: Keys = Keys {
+    what: "`network` of an entry",
+    known: &["sandbox_enabled", "allow", "deny"],
+    elsewhere: &[("ceiling", "there is one `ceiling`, in the server file's own `network:`")],
+};
+
+/// Keys that only an inspecting router could keep.
+const CREDENTIALS: [&str; 4] = ["secrets", "masked_secrets", "signing_credentials", "github_app_credentials"];
+
+/// What `defaults` and an entry of `repos` both say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) sandbox_enabled: Option<Located<bool>>,
+    pub(super) allow: Vec<(usize, Entry)>,
+    pub(super) deny: Vec<(usize, Entry)>,
+    pub(super) limits: Wish,
+    pub(super) allow_mounts: Vec<Located<PathBuf>>,
+    pub(super) pass_env: Vec<Located<String>>,
+}
+
+/// One entry of `repos`, with what is wrong in it: the gaps of an entry that is not in force are not said.
+#[derive(Clone, Debug)]
+pub(super) struct Repo {
+    pub(super) path: Option<Located<PathBuf>>,
+    pub(super) part: Part,
+    pub(super) findings: Diagnostics,
+}
+
+/// Everything the file says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServerFile {
+    pub(super) allow: Vec<(usize, Entry)>,
+    pub(super) deny: Vec<(usize, Entry)>,
+    pub(super) ceiling: Option<Located<Vec<(usize, Entry)>>>,
+    pub(super) upstream_dns: Vec<Located<IpAddr>>,
+    pub(super) reachable: Vec<Located<IpNet>>,
+    pub(super) allow_file: Option<Located<String>>,
+    pub(super) pool: Option<Located<Ipv4Net>>,
+    pub(super) router_image: Option<Located<String>>,
+    pub(super) defaults: Part,
+    pub(super) repos: BTreeMap<String, Repo>,
+}
+
+impl ServerFile {
+    /// Reads the tree. `substitute` looks tags up; it is called on each entry of `repos` apart, so that findings
+    /// about an entry stay with it.
+    pub(super) fn read(root: &mut Node, substitute: &dyn Fn(&mut Node, &mut Diagnostics), d: &mut Diagnostics) -> Self {
+        let repos = detach_repos(root);
+        substitute(root, d);
+        let map = fields(root, &SERVER, d);
+        if !version(root, &map, d) {
+            return Self::default();
+        }
+        let mut file = Self::default();
+        if let Some(node) = map.get("network") {
+            file.network(node, d);
+        }
+        file.router_image = map.get("router_image").and_then(|n| read::string(n, "`router_image`", d));
+        if let Some(image) = &file.router_image {
+            checked(value::image_reference(&image.value), Code::BadValue, image.span, d);
+        }
+        if let Some(node) = map.get("defaults") {
+            file.defaults = part(&fields(node, &DEFAULTS, d), d);
+        }
+        if let Some(mut repos) = repos {
+            file.repos = read_repos(&mut repos, substitute, d);
+        }
+        file
+    }
+
+    fn network(&mut self, node: &Node, d: &mut Diagnostics) {
+        let map = fields(node, &NETWORK, d);
+        self.allow = map.get("allow").map(|n| entry::entries(n, "`allow`", ListKind::Allow, d)).unwrap_or_default();
+        self.deny = map.get("deny").map(|n| entry::entries(n, "`deny`", ListKind::Deny, d)).unwrap_or_default();
+        self.ceiling = map.get("ceiling").map(|n| {
+            Located::new(
+                entry::entries(n, "`ceiling`", ListKind::Ceiling, d),
+                map.key_span("ceiling").unwrap_or(n.span),
+            )
+        });
+        self.pool = map.get("pool").and_then(|n| network::pool(n, d));
+        self.upstream_dns = map.get("upstream_dns").map(|n| network::resolvers(n, d)).unwrap_or_default();
+        self.reachable = map.get("reachable").map(|n| network::reachable(n, d)).unwrap_or_default();
+        self.allow_file = map.get("allow_file").and_then(|n| read::string(n, "`allow_file`", d));
+        if let (Some(_), Some(span)) = (map.get("extra_ca"), map.key_span("extra_ca")) {
+            d.push(not_enforceable("extra_ca", span));
+        }
+    }
+}
+
+/// Takes `repos` out of the root mapping and leaves a null in its place.
+fn detach_repos(root: &mut Node) -> Option<Node> {
+    let Kind::Map(entries) = &mut root.kind else { return None };
+    let (_, value) = entries.iter_mut().find(|(key, _)| key.text == "repos")?;
+    let kind = std::mem::replace(&mut value.kind, Kind::Null);
+    Some(Node { kind, ..value.clone() })
+}
+
+fn read_repos(
+    node: &mut Node,
+    substitute: &dyn Fn(&mut Node, &mut Diagnostics),
+    d: &mut Diagnostics,
+) -> BTreeMap<String, Repo> {
+    if !matches!(node.kind, Kind::Map(_)) {
+        read::entries_of(node, "`repos`", d);
+        return BTreeMap::new();
+    }
+    let Kind::Map(entries) = &mut node.kind else { return BTreeMap::new() };
+    let mut repos = BTreeMap::new();
+    for (key, value) in entries {
+        let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if key.text.is_empty() || key.text.len() > 64 || !key.text.chars().all(word) {
+            let finding = Diagnostic::new(Code::BadValue, format!("`{}` cannot name a repo", read::shorten(&key.text)));
+            d.push(finding.at(key.span, "").help("use at most 64 letters, digits, `.`, `_` and `-`"));
+        }
+        let mut findings = Diagnostics::new();
+        substitute(value, &mut findings);
+        let map = fields(value, &ENTRY, &mut findings);
+        let path = map.get("path").and_then(|n| absolute(n, "`path`", &mut findings));
+        if let Some(node) = map.get("repo_url") {
+            read::string(node, "`repo_url`", &mut findings);
+        }
+        let part = part(&map, &mut findings);
+        repos.insert(key.text.clone(), Repo { path, part, findings });
+    }
+    repos
+}
+
+fn part(map: &read::Fields<'_>, d: &mut Diagnostics) -> Part {
+    let mut part = Part::default();
+    if let Some(node) = map.get("network") {
+        let network = fields(node, &ENTRY_NETWORK, d);
+        part.sandbox_enabled = network.get("sandbox_enabled").and_then(|n| read::boolean(n, "`sandbox_enabled`", d));
+        part.allow = network.get("allow").map(|n| entry::entries(n, "`allow`", ListKind::Allow, d)).unwrap_or_default();
+        part.deny = network.get("deny").map(|n| entry::entries(n, "`deny`", ListKind::Deny, d)).unwrap_or_default();
+    }
+    part.limits = map.get("resource_limits").map(|n| Wish::read(n, d)).unwrap_or_default();
+    if let Some(node) = map.get("allow_mounts") {
+        part.allow_mounts =
+            read::list(node, "`allow_mounts`", d).iter().filter_map(|n| absolute(n, "a path", d)).collect();
+    }
+    if let Some(node) = map.get("pass_env") {
+        part.pass_env = read::list(node, "`pass_env`", d).iter().filter_map(|n| read::string(n, "a name", d)).collect();
+        for name in &part.pass_env {
+            checked(value::env_name(&name.value), Code::BadValue, name.span, d);
+        }
+    }
+    for key in CREDENTIALS {
+        let Some(value) = map.get(key) else { continue };
+        read::entries_of(value, &format!("`{key}`"), d);
+        if let (false, Some(span)) = (value.is_empty(), map.key_span(key)) {
+            d.push(not_enforceable(key, span));
+        }
+    }
+    part
+}
+
+/// Reads an absolute path without `..`.
+fn absolute(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Located<PathBuf>> {
+    let text = read::string(node, what, d)?;
+    let path = PathBuf::from(&text.value);
+    match absolute_problem(&text.value, &path) {
+        None => Some(Located::new(path, text.span)),
+        Some(problem) => {
+            d.push(path_finding(&problem, text.span, "write an absolute path, e.g. `/home/me/src/widgets`"));
+            None
+        }
+    }
+}
+
+pub(super) fn path_finding(problem: &str, span: Span, help: &str) -> Diagnostic {
+    Diagnostic::new(Code::BadPath, problem).at(span, "").help(help)
+}
+
+/// Why a text is not an absolute path that means the same to everyone, if it is not.
+pub(super) fn absolute_problem(text: &str, path: &Path) -> Option<String> {
+    if text.starts_with('~') || text.contains('$') {
+        return Some("`~` and `$` are not expanded in paths".to_owned());
+    }
+    if text.chars().any(char::is_control) {
+        return Some("a control character in a path".to_owned());
+    }
+    if !path.is_absolute() {
+        return Some("the path is not absolute".to_owned());
+    }
+    let parent = path.components().any(|c| matches!(c, Component::ParentDir));
+    parent.then(|| "`..` in a path that must be plain".to_owned())
+}

@@ -1,0 +1,47 @@
+//! "Did you mean": the nearest known word, if it is near.
+
+/// The candidate that takes the fewest edits, if they are few for its length.
+pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // A word of a stranger's file may be long, and no key is.
+    if word.len() > 64 {
+        return None;
+    }
+    let lower = word.to_ascii_lowercase().replace('-', "_");
+    let scored = candidates.into_iter().map(|c| (distance(&lower, &c.to_ascii_lowercase().replace('-', "_")), c));
+    let near = |&(edits, c): &(usize, &str)| edits <= 1 + c.chars().count() / 4 && edits < c.chars().count();
+    scored.filter(near).min().map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance in characters.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let swap = row.get(j).copied().unwrap_or(0) + usize::from(x != *y);
+            let drop = row.get(j + 1).copied().unwrap_or(0) + 1;
+            let add = next.last().copied().unwrap_or(0) + 1;
+            next.push(swap.min(drop).min(add));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn near_words_are_found_and_far_ones_are_not() {
+        let keys = ["allow", "deny", "resource_limits", "allow_file"];
+        assert_eq!(nearest("allow_hosst", ["allow_hosts", "x"]), Some("allow_hosts"));
+        assert_eq!(nearest("alow", keys), Some("allow"));
+        assert_eq!(nearest("resourceLimits", keys), Some("resource_limits"));
+        assert_eq!(nearest("resource-limits", keys), Some("resource_limits"));
+        assert_eq!(nearest("banana", keys), None);
+        assert_eq!(nearest("", keys), None);
+        assert_eq!(nearest(&"a".repeat(100_000), keys), None);
+    }
+}

@@ -1,0 +1,193 @@
+//! What single values may look like. Pure functions from text to "good" or a finding's words.
+
+use super::read::shorten;
+
+/// Why a value is not good, and what to write instead.
+pub(super) struct Bad {
+    pub(super) message: String,
+    pub(super) help: String,
+}
+
+impl Bad {
+    fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into() }
+    }
+}
+
+/// True if podman's reading of a manifest gives the string back. It decodes the YAML, writes it again and decodes
+/// that; in the second step a string loses its first line break (or makes the file unreadable) if it contains a line
+/// feed and starts with a line feed, a tab, NEL, U+2028 or U+2029.
+pub fn survives_podman(text: &str) -> bool {
+    !(text.contains('\n') && text.starts_with(['\n', '\t', '\u{85}', '\u{2028}', '\u{2029}']))
+}
+
+/// A name of an environment variable, without the reserved prefix.
+pub(super) fn env_name(name: &str) -> Result<(), Bad> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || !name.chars().all(word) || name.starts_with(|c: char| c.is_ascii_digit()) {
+        let message = format!("`{}` is not a name of an environment variable", shorten(name));
+        return Err(Bad::new(message, "use letters, digits and `_`, not starting with a digit"));
+    }
+    if name.starts_with("SANDBOXC_") {
+        return Err(Bad::new(
+            format!("`{}` is reserved", shorten(name)),
+            "names that start with `SANDBOXC_` are sandboxc's own",
+        ));
+    }
+    Ok(())
+}
+
+/// An image reference: a registry or `localhost/`, a path, and a tag or digest.
+pub(super) fn image_reference(text: &str) -> Result<(), Bad> {
+    let shown = shorten(text);
+    let bad = |why: &str| {
+        Bad::new(
+            format!("`{shown}` is not a full image reference: {why}"),
+            "write e.g. `docker.io/library/debian:trixie-slim`",
+        )
+    };
+    let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
+    let hex = |d: &str| {
+        d.strip_prefix("sha256:")
+            .is_some_and(|h| h.len() == 64 && h.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+    };
+    if !digest.is_none_or(hex) {
+        return Err(bad("the digest is not `sha256:` and 64 hex digits"));
+    }
+    let Some((registry, rest)) = name.split_once('/') else { return Err(bad("it names no registry")) };
+    if !(registry == "localhost" || registry.contains(['.', ':'])) || !registry.bytes().all(is_registry_byte) {
+        return Err(bad("it names no registry"));
+    }
+    let (path, tag) = rest.rsplit_once(':').map_or((rest, None), |(path, tag)| (path, Some(tag)));
+    let component = |c: &str| {
+        c.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && c.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
+    };
+    if !path.split('/').all(component) {
+        return Err(bad("its path takes lower case letters, digits, `.`, `_`, `-` and `/`"));
+    }
+    let tag_is_good = |t: &str| {
+        (1..=128).contains(&t.len())
+            && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+            && !t.starts_with(['.', '-'])
+    };
+    if !tag.is_none_or(tag_is_good) {
+        return Err(bad("its tag is not one"));
+    }
+    if tag.is_none() && digest.is_none() {
+        return Err(bad("it has no tag, and what an untagged name means changes over time"));
+    }
+    Ok(())
+}
+
+fn is_registry_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b".:-".contains(&b)
+}
+
+/// A name of a podman volume.
+pub(super) fn volume_name(text: &str) -> Result<(), Bad> {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+    if text.len() <= 128 && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.bytes().all(inner) {
+        return Ok(());
+    }
+    Err(Bad::new(format!("`{}` is not a volume name", shorten(text)), "use letters, digits, `_`, `.` and `-`"))
+}
+
+/// An absolute path of the host.
+pub(super) fn plain_path(text: &str) -> Result<(), Bad> {
+    if text.starts_with('/') && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Bad::new(format!("`{}` is not an absolute path", shorten(text)), "write an absolute path"))
+}
+
+/// `512m`, `4g`: a whole number and one of b, k, m, g. Returns bytes.
+pub(super) fn memory(text: &str) -> Result<u64, Bad> {
+    const LEAST: u64 = 4 << 20;
+    let bad =
+        || Bad::new("not an amount of memory", "write a whole number and one of b, k, m, g, as in `512m` or `4g`");
+    let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;
+    let shift = match unit {
+        "b" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return Err(bad()),
+    };
+    if digits.is_empty() || digits.starts_with('0') || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    let bytes = number.checked_mul(1 << shift).filter(|&b| i64::try_from(b).is_ok());
+    let bytes = bytes.ok_or_else(|| Bad::new("more memory than can be counted", "write e.g. `64g`"))?;
+    if bytes < LEAST {
+        return Err(Bad::new("less memory than any program needs", "write at least `4m`"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn image_references() {
+        let digest = format!("quay.io/x/y@sha256:{}", "a1".repeat(32));
+        for good in ["docker.io/library/debian:trixie-slim", "localhost/x:latest", "reg:5000/a/b:1", digest.as_str()] {
+            assert!(image_reference(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "debian",
+            "debian:12",
+            "library/debian:12",
+            "docker.io/debian",
+            "docker.io/Debian:1",
+            "docker.io/a b:1",
+            "docker.io/a:b:c",
+            "docker.io/:1",
+            "docker.io/a@sha256:12",
+            "",
+            "-x.y/a:1 --privileged",
+            "docker.io//a:1",
+        ] {
+            assert!(image_reference(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn amounts_of_memory() {
+        let value = |t: &str| memory(t).ok();
+        assert_eq!(value("512m"), Some(512 << 20));
+        assert_eq!(value("4g"), Some(4 << 30));
+        assert_eq!(value("4194304b"), Some(4 << 20));
+        for bad in [
+            "",
+            "g",
+            "512",
+            "512M",
+            "4GiB",
+            "4gb",
+            "0.5g",
+            "-1g",
+            "+1g",
+            "0g",
+            "01g",
+            "4 g",
+            "3m",
+            "99999999999g",
+            "1é",
+        ] {
+            assert_eq!(value(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn podman_loses_some_strings() {
+        for bad in ["\na", "\ta\nb", "\u{85}\n", "\u{2028}x\n", "\u{2029}x\n"] {
+            assert!(!survives_podman(bad), "{bad:?}");
+        }
+        for good in ["", "\t", "a\n\tb", " \nx", "\u{85}"] {
+            assert!(survives_podman(good), "{good:?}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `vars` of the server file: named scalars that may name each other, the environment and files.
+
+use std::collections::BTreeMap;
+
+use super::read::{entries_of, wrong_type};
+use super::tags::{Lookup, missing_var};
+use super::yaml::{Kind, Node, Tag};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+
+/// What a name stands for.
+#[derive(Clone)]
+pub(super) enum Value {
+    /// A string or a number.
+    Ready(Node),
+    /// The environment or the disk does not have it, which matters only where it is used.
+    Late(Diagnostic),
+    /// Reported already.
+    Broken,
+}
+
+/// All of them, looked up.
+#[derive(Default)]
+pub(super) struct Vars {
+    values: BTreeMap<String, Value>,
+}
+
+impl Vars {
+    /// What a name stands for, if `vars` has it.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    /// All names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.keys().map(String::as_str)
+    }
+
+    /// Looks all of them up. A value names at most one other, so chains are followed in a loop: no recursion that a
+    /// long file could exhaust, and each name is visited once.
+    pub(super) fn new(node: &Node, lookup: &Lookup<'_>, d: &mut Diagnostics) -> Self {
+        let defs: BTreeMap<&str, &Node> =
+            entries_of(node, "`vars`", d).iter().map(|(key, value)| (key.text.as_str(), value)).collect();
+        let mut values: BTreeMap<String, Value> = BTreeMap::new();
+        for (&name, &node) in &defs {
+            let mut chain: Vec<(&str, &Node)> = Vec::new();
+            let mut position: BTreeMap<&str, usize> = BTreeMap::new();
+            let (mut name, mut node) = (name, node);
+            let end = loop {
+                if let Some(known) = values.get(name) {
+                    break known.clone();
+                }
+                if let Some(&start) = position.get(name) {
+                    d.push(cycle(chain.get(start..).unwrap_or(&[])));
+                    break Value::Broken;
+                }
+                position.insert(name, chain.len());
+                chain.push((name, node));
+                let Kind::Tagged(Tag::Var, next) = &node.kind else { break leaf(name, node, lookup, d) };
+                let Some((&next, &value)) = defs.get_key_value(next.as_str()) else {
+                    d.push(missing_var(next, node.span, defs.keys().copied()));
+                    break Value::Broken;
+                };
+                (name, node) = (next, value);
+            };
+            values.extend(chain.into_iter().map(|(name, _)| (name.to_owned(), end.clone())));
+        }
+        Self { values }
+    }
+}
+
+fn leaf(name: &str, node: &Node, lookup: &Lookup<'_>, d: &mut Diagnostics) -> Value {
+    let (tag, found) = match &node.kind {
+        Kind::Str(_) | Kind::Int(_) | Kind::Float(_) => return Value::Ready(node.clone()),
+        Kind::Broken => return Value::Broken,
+        Kind::Tagged(Tag::Env, argument) => (Tag::Env, lookup.env(argument, node.span)),
+        Kind::Tagged(_, argument) => (Tag::File, lookup.file(argument, node.span)),
+        _ => {
+            d.push(wrong_type(node, &format!("the variable `{name}`"), "a string or a number"));
+            return Value::Broken;
+        }
+    };
+    match found {
+        Ok(Some(text)) => Value::Ready(Node { kind: Kind::Str(text), looked_up: Some(tag), ..node.clone() }),
+        Ok(None) => Value::Broken,
+        Err(finding) => Value::Late(finding),
+    }
+}
+
+fn cycle(chain: &[(&str, &Node)]) -> Diagnostic {
+    let names: Vec<&str> = chain.iter().map(|(name, _)| *name).collect();
+    let message = format!("`vars` need each other: {}", names.join(" → "));
+    let finding = Diagnostic::new(Code::VarCycle, message).help("give one of them a value of its own");
+    let mut next = names.iter().cycle().skip(1);
+    chain.iter().fold(finding, |f, (_, node)| f.at(node.span, format!("needs `{}`", next.next().unwrap_or(&""))))
+}

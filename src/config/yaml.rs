@@ -1,0 +1,200 @@
+//! Strict YAML as a tree whose every key and value knows its bytes.
+//!
+//! The only module of this room that names the crate `serde_yaml` (serde-saphyr under its usual name; here its event
+//! parser, since typed decoding stops at the first error and all of them are wanted). Invariants: never panics, time
+//! and memory are bounded by [`LIMITS`], scalars mean what YAML 1.2's core schema says and nothing else: what it reads
+//! as a string is kept to the byte, what it reads as a number is never taken for a string.
+//! May depend on: `source`, `diagnostic`.
+
+use std::collections::BTreeMap;
+
+use serde_yaml::granit_parser as parser;
+
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::{FileId, Span};
+
+mod build;
+mod scalar;
+mod text;
+
+pub use scalar::plain as plain_number;
+pub use text::{NotUtf8, normalise};
+
+/// Bounds of one file.
+pub struct Limits {
+    /// Values, counting what aliases repeat.
+    pub nodes: usize,
+    /// Levels of mappings and lists.
+    pub depth: usize,
+    /// Uses of an alias.
+    pub aliases: usize,
+}
+
+/// 10 000 allow entries with all their keys fit into `nodes`.
+pub const LIMITS: Limits = Limits { nodes: 200_000, depth: 32, aliases: 64 };
+
+/// `!env`, `!var` or `!file`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tag {
+    /// A variable of the environment.
+    Env,
+    /// An entry of `vars`.
+    Var,
+    /// The content of a file.
+    File,
+}
+
+impl Tag {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Env => "!env",
+            Self::Var => "!var",
+            Self::File => "!file",
+        }
+    }
+}
+
+/// What a node is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// `null`, `~` or nothing.
+    Null,
+    /// `true` or `false`, nothing else.
+    Bool(bool),
+    /// A decimal whole number without leading zeros.
+    Int(i64),
+    /// Any other decimal number.
+    Float(f64),
+    /// What YAML 1.2 reads as a number though people may not: `0777`, `0x1F`, `+1`, `.inf`.
+    OddNumber,
+    /// A string.
+    Str(String),
+    /// A list.
+    Seq(Vec<Node>),
+    /// A mapping; a second entry of the same key has been reported and left out.
+    Map(Vec<(Key, Node)>),
+    /// A tagged scalar that still has to be looked up.
+    Tagged(Tag, String),
+    /// Something that has been reported already; whoever meets it says nothing more.
+    Broken,
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What it is.
+    pub kind: Kind,
+    /// The bytes that gave it, tag included; of an alias, the alias.
+    pub span: Span,
+    /// The text of a plain scalar that is not a string, to say what to quote.
+    pub raw: String,
+    /// The tag that the value was looked up by; such a value is never shown.
+    pub looked_up: Option<Tag>,
+}
+
+/// A key and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its text.
+    pub text: String,
+    /// Its bytes.
+    pub span: Span,
+}
+
+impl Node {
+    fn new(kind: Kind, span: Span) -> Self {
+        Self { kind, span, raw: String::new(), looked_up: None }
+    }
+
+    /// True if nothing is there.
+    pub fn is_null(&self) -> bool {
+        matches!(self.kind, Kind::Null)
+    }
+
+    /// True for what stands for "nothing": null, `{}`, `[]`.
+    pub fn is_empty(&self) -> bool {
+        match &self.kind {
+            Kind::Null => true,
+            Kind::Seq(items) => items.is_empty(),
+            Kind::Map(entries) => entries.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// What it is, for people.
+    pub fn describe(&self) -> &'static str {
+        match &self.kind {
+            Kind::Null => "nothing",
+            Kind::Bool(_) => "true or false",
+            Kind::Int(_) => "a whole number",
+            Kind::Float(_) | Kind::OddNumber => "a number",
+            Kind::Str(_) => "a string",
+            Kind::Seq(_) => "a list",
+            Kind::Map(_) => "a mapping",
+            Kind::Tagged(..) => "a tagged value",
+            Kind::Broken => "a broken value",
+        }
+    }
+}
+
+/// Reads one file. An empty one is null; `None` means that it is not YAML, which has been reported.
+pub fn read(file: FileId, text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
+    if let Some(diagnostic) = text::check(file, text) {
+        diagnostics.push(diagnostic);
+        return None;
+    }
+    let options = parser::options! {
+        strict_indentation: true,
+        disallow_directives: true,
+        emit_comments: false,
+        flow_nesting_limit: LIMITS.depth,
+        block_nesting_limit: LIMITS.depth,
+    };
+    let events = parser::Parser::new_from_str_with_options(text, options);
+    let mut builder = build::Builder::new(file, text, diagnostics);
+    for event in events {
+        let step = match event {
+            Ok((event, span)) => builder.event(event, &span),
+            Err(error) => Err(scan_error(file, text, &error)),
+        };
+        if let Err(diagnostic) = step {
+            diagnostics.push(diagnostic);
+            return None;
+        }
+    }
+    Some(builder.finish())
+}
+
+fn scan_error(file: FileId, text: &str, error: &parser::ScanError) -> Diagnostic {
+    use parser::ErrorKind as E;
+    let start = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
+    let end = text.get(start..).and_then(|rest| rest.chars().next()).map_or(start, |c| start + c.len_utf8());
+    let span = Span { file, start, end };
+    match error.kind() {
+        E::RecursionLimitExceeded => too_complex(span, format!("nested deeper than {} levels", LIMITS.depth)),
+        E::TabNotAllowed | E::TabInBlockIndentation | E::TabInIndentation | E::TabInPlainScalar => {
+            syntax(span, "a tab where YAML takes only spaces").help("indent with spaces")
+        }
+        E::DirectiveDisallowed => syntax(span, "a `%` directive").help("remove the line; the file is read as YAML 1.2"),
+        E::UnknownAnchor => syntax(span, "an alias of an anchor that is not defined before it")
+            .help("quote the text if it is meant to start with `*`, as in `\"*.example.com\"`"),
+        E::UnexpectedCharacter { character } => syntax(span, format!("`{character}` cannot start a value here"))
+            .help("quote the text if it is meant to start with this character"),
+        _ => syntax(span, error.info()),
+    }
+}
+
+fn syntax(span: Span, message: impl Into<String>) -> Diagnostic {
+    Diagnostic::new(Code::YamlSyntax, message).at(span, "")
+}
+
+fn too_complex(span: Span, message: impl Into<String>) -> Diagnostic {
+    Diagnostic::new(Code::TooComplex, message).at(span, "").help("a config needs none of this; write it out flat")
+}
+
+/// The finished anchors of a document, and how much they weigh.
+type Anchors = BTreeMap<usize, (Node, usize, usize)>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! Characters that a terminal acts on or does not show, made visible: what is printed here was written by strangers.
+
+/// True for characters that can hide or reorder text: controls, line separators, bidirectional overrides.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+        || ('\u{202a}'..='\u{202e}').contains(&c)
+        || ('\u{2066}'..='\u{2069}').contains(&c)
+}
+
+/// The text with hidden characters written as `\u{…}`.
+pub(super) fn escaped(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if is_hidden(c) {
+            out.extend(c.escape_unicode())
+        } else {
+            out.push(c)
+        }
+        out
+    })
+}
+
+/// The text with hidden characters replaced by visible ones of the same length, so that offsets stay right. Tabs and
+/// line feeds stay, and so do one-byte controls: the drawing library replaces all of these itself.
+pub(super) fn masked(text: &str) -> String {
+    let mask = |c: char| match c.len_utf8() {
+        2 if is_hidden(c) => '\u{bf}',
+        3 if is_hidden(c) => '\u{fffd}',
+        _ => c,
+    };
+    text.chars().map(mask).collect()
+}
