@@ -5,10 +5,14 @@
 
 mod address;
 mod decide;
+mod dnslog;
 mod host;
 mod rule;
+mod table;
 
 pub use address::{NEVER, SPECIAL, is_special, subtract, unwrap_address};
 pub use decide::{Decision, Reason, Tier, Verdict};
+pub use dnslog::{DnsQuery, parse_dns_line};
 pub use host::{HostError, HostName, HostPattern, parse_pattern};
 pub use rule::{Policy, Rule, RuleId, RuleSet};
+pub use table::{Row, Scope};

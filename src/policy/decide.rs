@@ -56,8 +56,12 @@ impl Tier {
 pub enum Reason {
     /// A rule permits it.
     Allowed,
-    /// The name is not LDH, has one label, or is missing.
+    /// The name is missing, has one label, or is neither LDH nor an IPv4 address.
     BadHost,
+    /// Port 443: the first bytes are no TLS `ClientHello`. Never the answer of [`Policy::decide`].
+    NotTls,
+    /// Port 80: not a request that is forwarded. Never the answer of [`Policy::decide`].
+    BadRequest,
     /// No `allow` entry matches.
     NotAllowed,
     /// The owner of the host does not name this port.
@@ -66,20 +70,25 @@ pub enum Reason {
     Denied,
     /// The server's `ceiling` does not match.
     AboveCeiling,
-    /// The name did not resolve, or only to addresses that the guard refuses.
+    /// The name did not resolve, or to an address that the guard refuses.
     AddressRefused,
+    /// Allowed and resolved, but the host did not answer. Never the answer of [`Policy::decide`].
+    UpstreamFailed,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Allowed,
         Self::BadHost,
+        Self::NotTls,
+        Self::BadRequest,
         Self::NotAllowed,
         Self::PortNotAllowed,
         Self::Denied,
         Self::AboveCeiling,
         Self::AddressRefused,
+        Self::UpstreamFailed,
     ];
 
     /// The stable code.
@@ -87,11 +96,14 @@ impl Reason {
         match self {
             Self::Allowed => "allowed",
             Self::BadHost => "bad-host",
+            Self::NotTls => "not-tls",
+            Self::BadRequest => "bad-request",
             Self::NotAllowed => "not-allowed",
             Self::PortNotAllowed => "port-not-allowed",
             Self::Denied => "denied",
             Self::AboveCeiling => "above-ceiling",
             Self::AddressRefused => "address-refused",
+            Self::UpstreamFailed => "upstream-failed",
         }
     }
 
@@ -100,11 +112,14 @@ impl Reason {
         match self {
             Self::Allowed => "an allow entry matches",
             Self::BadHost => "the host is missing or not a full host name",
+            Self::NotTls => "the connection does not start with a TLS ClientHello",
+            Self::BadRequest => "the request is malformed or of a kind that is not forwarded",
             Self::NotAllowed => "no allow entry matches this host",
             Self::PortNotAllowed => "the entry for this host does not name this port",
             Self::Denied => "the server's deny list names it",
             Self::AboveCeiling => "the server's ceiling does not include it",
             Self::AddressRefused => "the name does not resolve to an address that may be reached",
+            Self::UpstreamFailed => "the host is allowed but did not answer",
         }
     }
 
@@ -113,6 +128,10 @@ impl Reason {
         match self {
             Self::Allowed => "",
             Self::BadHost => "use the full name of the host",
+            Self::NotTls => "port 443 carries TLS only; name another port as `host:port` in network.allow",
+            Self::BadRequest => {
+                "send a plain HTTP/1.1 request in origin form (`GET /path` with one Host header); HTTPS needs no proxy"
+            }
             Self::NotAllowed => "add the host to network.allow in .sandboxc/sandbox.yaml",
             Self::PortNotAllowed => "add `host:port` to network.allow in .sandboxc/sandbox.yaml",
             Self::Denied | Self::AboveCeiling => "ask the owner of this machine: the server config forbids it",
@@ -120,6 +139,7 @@ impl Reason {
                 "if the host is meant to be private, say `private: true` on its entry or name its range in the \
                  server's network.reachable"
             }
+            Self::UpstreamFailed => "try again later",
         }
     }
 }
@@ -141,21 +161,32 @@ pub struct Decision {
     pub private: bool,
 }
 
-impl Policy {
-    /// Decides about one TCP connection, from the host as the client named it (SNI, Host header, or the host of a
-    /// named port) and the port. Needs no resolver; the address guard comes after it.
-    pub fn decide(&self, host: &str, port: u16) -> Decision {
-        let tier = Tier::of_port(port);
-        let deny = |reason, rule: Option<&Rule>| Decision {
+impl Decision {
+    fn deny(reason: Reason, rule: Option<&Rule>, port: u16) -> Self {
+        Self {
             verdict: Verdict::Deny,
             reason,
             rule: rule.map(|r| r.id.clone()),
             from: rule.map(|r| r.from.clone()),
-            tier,
+            tier: Tier::of_port(port),
             private: false,
-        };
-        let Some(target) = Target::read(host) else { return deny(Reason::BadHost, None) };
-        if let Some(rule) = self.denied_by(&target, port) {
+        }
+    }
+}
+
+impl Policy {
+    /// Decides about one TCP connection, from the host as the client named it (SNI, Host header, or the host of a
+    /// named port) and the port. Needs no resolver; the address guard comes after it.
+    pub fn decide(&self, host: &str, port: u16) -> Decision {
+        match Target::read(host) {
+            Some(target) => self.decide_target(&target, port),
+            None => Decision::deny(Reason::BadHost, None, port),
+        }
+    }
+
+    pub(super) fn decide_target(&self, target: &Target, port: u16) -> Decision {
+        let deny = |reason, rule| Decision::deny(reason, rule, port);
+        if let Some(rule) = self.denied_by(target, port) {
             return deny(Reason::Denied, Some(rule));
         }
         let owner = target.owner(&self.allow);
@@ -176,7 +207,7 @@ impl Policy {
             reason: Reason::Allowed,
             rule: Some(rule.id.clone()),
             from: Some(rule.from.clone()),
-            tier,
+            tier: Tier::of_port(port),
             private,
         }
     }
@@ -185,25 +216,23 @@ impl Policy {
     fn denied_by(&self, target: &Target, port: u16) -> Option<&Rule> {
         let hit = |r: &&Rule| r.ports.is_empty() || r.ports.contains(&port);
         match target {
-            Target::Name(name) => {
-                let ids: Vec<&RuleId> = self.deny.matching(name).flatten().filter(hit).map(|r| &r.id).collect();
-                let first = ids.first()?;
-                self.deny.rules().iter().find(|r| &&r.id == first)
-            }
+            Target::Name(name) => self.deny.matching(name).flatten().find(hit),
             Target::Ip(address) => self.deny.owner_of_ip(*address).into_iter().find(hit),
         }
     }
 }
 
-enum Target {
+/// What a request is about.
+pub(super) enum Target {
     Name(HostName),
     Ip(IpAddr),
 }
 
 impl Target {
+    /// IPv6 literals are no host here: the router has no IPv6.
     fn read(host: &str) -> Option<Self> {
-        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-        bare.parse().map(Self::Ip).ok().or_else(|| HostName::from_wire(host).map(Self::Name))
+        let address = host.parse::<std::net::Ipv4Addr>().ok();
+        address.map(|four| Self::Ip(four.into())).or_else(|| HostName::from_wire(host).map(Self::Name))
     }
 
     fn owner<'a>(&self, set: &'a super::RuleSet) -> Vec<&'a Rule> {

@@ -22,6 +22,11 @@ impl HostName {
         (fits && last.starts_with(|c: char| c.is_ascii_lowercase())).then_some(Self(name))
     }
 
+    /// Stands for every subdomain of `base` that no pattern names: `*` is no label, so only suffixes match it.
+    pub(super) fn any_below(base: &str) -> Self {
+        Self(if base.is_empty() { "*".to_owned() } else { format!("*.{base}") })
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -141,10 +146,9 @@ impl HostError {
                  paths go into `paths:`"
                 .to_owned(),
             Self::Port(_) => "a port is a number from 1 to 65535".to_owned(),
-            Self::PortOnMany(p) => format!(
-                "list each host with its port, e.g. `db.{}:5432`",
-                p.trim_start_matches(['*', '.'])
-            ),
+            Self::PortOnMany(p) => {
+                format!("list each host with its port, e.g. `db.{}:5432`", p.trim_start_matches(['*', '.']))
+            }
             Self::Glob => "write `*.example.com` for subdomains only, `.example.com` for the apex too".to_owned(),
             Self::SingleLabel(_) => "write the full name, e.g. `db.internal.example.com`".to_owned(),
             Self::NotAName(..) => "a host is letters, digits, hyphens and dots, e.g. `api.example.com`".to_owned(),

@@ -105,16 +105,18 @@ impl RuleSet {
 
     /// Every group that matches, most specific first.
     pub fn matching<'a>(&'a self, host: &HostName) -> impl Iterator<Item = Vec<&'a Rule>> + use<'a> {
+        let name = host.as_str().to_owned();
+        let starts: Vec<usize> = host.self_and_parents().map(|base| name.len() - base.len()).collect();
         let exact = std::iter::once(HostPattern::Exact(host.clone()));
-        let suffixes = host.self_and_parents().enumerate().flat_map(|(depth, base)| {
-            let below = (depth > 0).then(|| HostPattern::Subdomains(base.to_owned()));
+        let suffixes = starts.into_iter().flat_map(move |start| {
+            let base = name.get(start..).unwrap_or_default();
+            let below = (start > 0).then(|| HostPattern::Subdomains(base.to_owned()));
             below.into_iter().chain(std::iter::once(HostPattern::Suffix(base.to_owned())))
         });
         let every = std::iter::once(HostPattern::Subdomains(String::new()));
-        let patterns: Vec<HostPattern> = exact.chain(suffixes).chain(every).collect();
-        patterns
-            .into_iter()
-            .filter_map(|pattern| self.groups.get(&pattern).map(|indices| self.pick(indices)))
+        // Lazy, since most callers need the first match alone.
+        let patterns = exact.chain(suffixes).chain(every).take_while(|_| !self.groups.is_empty());
+        patterns.filter_map(|pattern| self.groups.get(&pattern).map(|indices| self.pick(indices)))
     }
 
     fn pick(&self, indices: &[usize]) -> Vec<&Rule> {

@@ -1,0 +1,93 @@
+//! The tables of names that nginx looks decisions up in, and the form a name must have before it does.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::policy::{Decision, Row, Scope, Verdict};
+
+/// `HostName` as a regular expression, for names of any case.
+const NAME: &str = "((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)";
+
+/// A number of an IPv4 address as `Ipv4Addr` reads it.
+const OCTET: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
+
+/// One line of a map.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct MapRow {
+    key: String,
+    value: String,
+    comment: String,
+}
+
+/// How large nginx's hash tables must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct HashSizes {
+    bucket: usize,
+    max: usize,
+}
+
+/// The regular expressions that a name passes before it is looked up. Alone, as in an SNI, and followed by `|` and
+/// what nginx made of the header.
+pub(super) fn forms() -> Value {
+    let address = format!("({OCTET}(?:\\.{OCTET}){{3}})");
+    json!({
+        "name": format!("~*\\A(?=.{{1,253}}\\.?\\z){NAME}\\.?\\z"),
+        "address": format!("~\\A{address}\\z"),
+        "name_header": format!("~*\\A(?=[^:|]{{1,253}}\\.?[:|]){NAME}\\.?(?::80)?\\|\\1\\z"),
+        "address_header": format!("~\\A{address}(?::80)?\\|\\1\\z"),
+    })
+}
+
+/// The lines for one port.
+pub(super) fn rows(table: &[Row]) -> Vec<MapRow> {
+    let mut rows: Vec<MapRow> = Vec::with_capacity(table.len());
+    let below = |name: &str| {
+        let at = table.binary_search_by(|row| row.scope.cmp(&Scope::Below(name.to_owned()))).ok()?;
+        table.get(at)
+    };
+    for row in table {
+        match &row.scope {
+            Scope::Below(base) if base.is_empty() => rows.push(line("default".to_owned(), &row.decision)),
+            // Written with its apex if both are decided alike.
+            Scope::Below(base) => {
+                let apex =
+                    table.binary_search_by(|other| cmp_host(&other.scope, base)).ok().and_then(|at| table.get(at));
+                if apex.is_none_or(|apex| apex.decision != row.decision) {
+                    rows.push(line(format!("*.{base}"), &row.decision));
+                }
+            }
+            Scope::Host(name) => {
+                let both = below(name.as_str()).is_some_and(|below| below.decision == row.decision);
+                rows.push(line(format!("{}{name}", if both { "." } else { "" }), &row.decision));
+            }
+            Scope::Address(address) => rows.push(line(address.to_string(), &row.decision)),
+        }
+    }
+    rows
+}
+
+fn cmp_host(scope: &Scope, name: &str) -> std::cmp::Ordering {
+    match scope {
+        Scope::Below(_) => std::cmp::Ordering::Less,
+        Scope::Host(host) => host.as_str().cmp(name),
+        Scope::Address(_) => std::cmp::Ordering::Greater,
+    }
+}
+
+fn line(key: String, decision: &Decision) -> MapRow {
+    let route = match (decision.verdict, decision.private) {
+        (Verdict::Deny, _) => "deny",
+        (Verdict::Allow, false) => "pass",
+        (Verdict::Allow, true) => "private",
+    };
+    let rule = decision.rule.as_ref().map_or_else(String::new, |rule| format!(" {rule}"));
+    let comment = decision.from.as_ref().map_or_else(String::new, |from| format!(" # {}", from.short()));
+    MapRow { key, value: format!("{route} {}{rule}", decision.reason.code()), comment }
+}
+
+/// A bucket holds the longest key with its bookkeeping; the table has several buckets for each key.
+pub(super) fn hash_sizes(tables: &[(u16, Vec<MapRow>)]) -> HashSizes {
+    let longest = tables.iter().flat_map(|(_, rows)| rows).map(|row| row.key.len()).max().unwrap_or(0);
+    let most = tables.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
+    HashSizes { bucket: (longest + 64).next_power_of_two(), max: (most * 4).next_power_of_two().max(2048) }
+}

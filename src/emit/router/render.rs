@@ -1,0 +1,92 @@
+//! Templates to text, strictly: an undefined name, an unknown template or an unquotable value is an error.
+
+use minijinja::State;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, ValueKind};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, UndefinedBehavior, Value};
+use serde::Serialize;
+
+const TEMPLATES: [(&str, &str); 8] = [
+    ("router/entry.sh", include_str!("../../../templates/router/entry.sh.j2")),
+    ("router/nginx.conf", include_str!("../../../templates/router/nginx.conf.j2")),
+    ("router/hosts.map", include_str!("../../../templates/router/hosts.map.j2")),
+    ("router/refusal.js", include_str!("../../../templates/router/refusal.js.j2")),
+    ("router/dns.conf", include_str!("../../../templates/router/dns.conf.j2")),
+    ("router/resolver.conf", include_str!("../../../templates/router/resolver.conf.j2")),
+    ("forwarder/forwarder.conf", include_str!("../../../templates/forwarder/forwarder.conf.j2")),
+    ("forwarder/gate.sh", include_str!("../../../templates/forwarder/gate.sh.j2")),
+];
+
+/// Fills one template.
+pub(super) fn render(name: &str, context: impl Serialize) -> anyhow::Result<String> {
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_auto_escape_callback(|_| AutoEscape::None);
+    env.set_syntax(SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build()?);
+    env.set_formatter(plain);
+    env.add_filter("nginx", nginx);
+    env.add_filter("json", json);
+    let Some((_, source)) = TEMPLATES.iter().find(|(known, _)| *known == name) else {
+        anyhow::bail!("no template {name}");
+    };
+    Ok(env.render_named_str(name, source, Value::from(Serde(&context)))?)
+}
+
+/// Writes a value as it is. One that could end a line, and with it a comment or a directive, is refused.
+fn plain(out: &mut Output, _state: &mut State, value: &Value) -> Result<(), Error> {
+    let refuse = |what: &str| Err(Error::new(ErrorKind::InvalidOperation, what.to_owned()));
+    match value.kind() {
+        ValueKind::String | ValueKind::Number => {}
+        kind => return refuse(&format!("a {kind} has no place in a file")),
+    }
+    let text = value.to_string();
+    if text.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
+        return refuse("a value holds a control character");
+    }
+    out.write_str(&text).map_err(|_| Error::new(ErrorKind::WriteFailure, "cannot write"))
+}
+
+/// One word of nginx's config. `$` cannot be escaped there, so it is refused.
+fn nginx(value: &Value) -> Result<String, Error> {
+    let text = value.to_string();
+    if text.contains('$') {
+        return Err(Error::new(ErrorKind::InvalidOperation, "a value for nginx holds `$`"));
+    }
+    Ok(format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"")))
+}
+
+/// A JavaScript literal.
+fn json(value: &Value) -> Result<String, Error> {
+    let error = |e: serde_json::Error| Error::new(ErrorKind::InvalidOperation, e.to_string());
+    serde_json::to_string(value).map_err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_value_cannot_end_its_line() {
+        for hostile in ["a\nb", "a\rb", "a\0", "\u{2028}", "\u{7f}", "\u{85}"] {
+            let rows = [json!({ "key": "k", "value": "v", "comment": hostile })];
+            assert!(render("router/hosts.map", json!({ "port": 80, "rows": rows })).is_err(), "{hostile:?}");
+        }
+        let rows = [json!({ "key": "k", "value": "v", "comment": " # ä b" })];
+        let text = render("router/hosts.map", json!({ "port": 80, "rows": rows })).unwrap();
+        assert!(text.ends_with("k \"v\"; # ä b\n"), "{text}");
+    }
+
+    #[test]
+    fn undefined_names_and_variables_of_nginx_are_refused() {
+        assert!(render("router/hosts.map", json!({ "port": 80 })).is_err());
+        let rows = [json!({ "key": "k", "value": "$host", "comment": "" })];
+        assert!(render("router/hosts.map", json!({ "port": 80, "rows": rows })).is_err());
+    }
+
+    #[test]
+    fn words_of_nginx_are_quoted() {
+        assert_eq!(nginx(&Value::from(r#"a"b\c"#)).unwrap(), r#""a\"b\\c""#);
+    }
+}
