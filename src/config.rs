@@ -24,6 +24,7 @@ mod read;
 mod repo;
 mod resolve;
 mod resolved;
+pub mod schema;
 mod server;
 mod suggest;
 mod tags;

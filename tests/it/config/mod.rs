@@ -2,6 +2,7 @@
 
 mod fixtures;
 mod replays;
+mod schema;
 mod server;
 
 use std::collections::BTreeMap;
