@@ -104,6 +104,14 @@ pub struct SourceFile {
     label: String,
     text: String,
     line_starts: Vec<usize>,
+    /// Characters before each block of [`BLOCK`] bytes: columns in long lines cost no more than in short ones.
+    chars_before: Vec<usize>,
+}
+
+const BLOCK: usize = 1024;
+
+fn count_chars(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|&&b| b & 0xc0 != 0x80).count()
 }
 
 impl SourceFile {
@@ -120,6 +128,13 @@ impl SourceFile {
     /// The text as read.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Characters before a byte offset.
+    fn chars_until(&self, offset: usize) -> usize {
+        let block = offset / BLOCK;
+        let rest = self.text.as_bytes().get(block * BLOCK..offset).unwrap_or(&[]);
+        self.chars_before.get(block).copied().unwrap_or(0) + count_chars(rest)
     }
 }
 
@@ -139,8 +154,17 @@ impl SourceMap {
     pub fn add(&mut self, path: impl Into<PathBuf>, label: impl Into<String>, text: impl Into<String>) -> FileId {
         let text = text.into();
         let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(i, _)| i + 1)).collect();
+        let counts = text.as_bytes().chunks(BLOCK).map(count_chars);
+        let chars_before = std::iter::once(0)
+            .chain(counts.scan(0, |sum, n| {
+                Some({
+                    *sum += n;
+                    *sum
+                })
+            }))
+            .collect();
         let id = FileId(u32::try_from(self.files.len()).unwrap_or(u32::MAX));
-        self.files.push(SourceFile { path: path.into(), label: label.into(), text, line_starts });
+        self.files.push(SourceFile { path: path.into(), label: label.into(), text, line_starts, chars_before });
         id
     }
 
@@ -158,7 +182,7 @@ impl SourceMap {
         }
         let line = source.line_starts.partition_point(|&start| start <= offset).saturating_sub(1);
         let start = source.line_starts.get(line).copied().unwrap_or(0);
-        let column = source.text.get(start..offset).unwrap_or("").chars().count();
+        let column = source.chars_until(offset) - source.chars_until(start);
         (u32::try_from(line + 1).unwrap_or(u32::MAX), u32::try_from(column + 1).unwrap_or(u32::MAX))
     }
 
@@ -196,5 +220,8 @@ mod tests {
         assert_eq!(map.line_column(file, 4), (2, 1));
         assert_eq!(map.line_column(file, 999), (3, 1));
         assert_eq!(map.line_column(file, 1), (1, 1), "inside a character is its start");
+        let long = map.add("y", "y", format!("x\n{}", "ä".repeat(3000)));
+        assert_eq!(map.line_column(long, 2 + 2 * 2500), (2, 2501));
+        assert_eq!(map.line_column(long, 9999), (2, 3001));
     }
 }

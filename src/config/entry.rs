@@ -16,6 +16,8 @@ use crate::source::{FileId, Located, Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListKind {
     Allow,
+    /// The allow file, whose lines cannot say `broad`.
+    AllowFile,
     Deny,
     Ceiling,
 }
@@ -142,19 +144,20 @@ fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Dia
     let mut ports = more.ports;
     ports.extend(port);
     let entry = Entry { pattern, ports, private: None, broad: more.broad, span: more.entry };
+    let gives = matches!(kind, ListKind::Allow | ListKind::AllowFile);
     let many = matches!(entry.pattern, HostPattern::Suffix(_) | HostPattern::Subdomains(_));
     if let Some(finding) = address(&entry, kind, text) {
         d.push(finding);
         return None;
     }
-    if many && kind == ListKind::Allow && !entry.ports.is_empty() {
+    if many && gives && !entry.ports.is_empty() {
         let error = HostError::PortOnMany(text.value.clone());
         d.push(host_error(&error, more.ports_span.unwrap_or(text.span)).at(text.span, "matches many hosts"));
         return None;
     }
-    let broad_here = kind == ListKind::Allow && !entry.broad && !operated(&entry.pattern);
+    let broad_here = gives && !entry.broad && !operated(&entry.pattern);
     if let Some(reason) = entry.pattern.broad_reason().filter(|_| broad_here) {
-        d.push(broad(&text.value, &reason, text.span, mapped));
+        d.push(broad(text, &reason, kind, mapped));
         return None;
     }
     Some(entry)
@@ -183,13 +186,18 @@ fn operated(pattern: &HostPattern) -> bool {
     matches!(pattern, HostPattern::Suffix(base) | HostPattern::Subdomains(base) if OPERATED.contains(&base.as_str()))
 }
 
-fn broad(text: &str, reason: &str, span: Span, mapped: bool) -> Diagnostic {
-    let finding = Diagnostic::new(Code::BroadHost, format!("`{}` is over-broad: {reason}", shorten(text))).at(span, "");
+fn broad(text: &Located<String>, reason: &str, kind: ListKind, mapped: bool) -> Diagnostic {
+    let shown = shorten(&text.value);
+    let finding = Diagnostic::new(Code::BroadHost, format!("`{shown}` is over-broad: {reason}")).at(text.span, "");
     let finding = finding.help("list the hosts that are needed");
     if mapped {
         return finding.help("or add `broad: true` to the entry if that is what you mean");
     }
-    finding.help(format!("or write `{{host: \"{}\", broad: true}}` if that is what you mean", shorten(text)))
+    if kind == ListKind::AllowFile {
+        return finding
+            .help("or allow it in the server file's `network`, with `broad: true`, if that is what you mean");
+    }
+    finding.help(format!("or write `{{host: \"{shown}\", broad: true}}` if that is what you mean"))
 }
 
 fn host_error(error: &HostError, span: Span) -> Diagnostic {
@@ -226,7 +234,7 @@ pub(super) fn allow_file(file: FileId, text: &str, d: &mut Diagnostics) -> Vec<(
             );
         } else if !word.is_empty() {
             let located = Located::new(word.to_owned(), span);
-            entries.extend(plain(&located, ListKind::Allow, None, d).map(|entry| (index + 1, entry)));
+            entries.extend(plain(&located, ListKind::AllowFile, None, d).map(|entry| (index + 1, entry)));
         }
         offset += line.len() + 1;
     }

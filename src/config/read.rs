@@ -67,7 +67,8 @@ pub(super) fn entries_of<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) ->
         Kind::Map(entries) => entries,
         Kind::Null | Kind::Broken => &[],
         _ => {
-            d.push(wrong_type(node, what, "a mapping of keys and values"));
+            let finding = wrong_type(node, what, "a mapping of keys and values");
+            d.push(finding.help("write `key: value` lines below it, or `{key: value}`"));
             &[]
         }
     }
@@ -81,12 +82,13 @@ pub(super) fn list<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [
         // `allow: {}` is a spelling of "nothing" that people use.
         Kind::Map(entries) if entries.is_empty() => &[],
         Kind::Str(text) if node.looked_up.is_none() => {
-            let help = format!("write `[{}]`", shorten(text));
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let help = format!("write `[{}]`", shorten(&words.join(", ")));
             d.push(wrong_type(node, what, "a list").help(help));
             &[]
         }
         _ => {
-            d.push(wrong_type(node, what, "a list"));
+            d.push(wrong_type(node, what, "a list").help("write the items in `[…]`, or each on a line after `- `"));
             &[]
         }
     }
@@ -98,11 +100,13 @@ pub(super) fn string(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Loc
         Kind::Str(text) => Some(Located::new(text.clone(), node.span)),
         Kind::Broken => None,
         _ => {
-            let mut finding = wrong_type(node, what, "a string");
-            if !node.raw.is_empty() && node.looked_up.is_none() && !node.is_null() {
-                finding = finding.help(format!("write it in quotes: \"{}\"", node.raw));
-            }
-            d.push(finding);
+            let finding = wrong_type(node, what, "a string");
+            d.push(match (&node.kind, node.looked_up) {
+                (Kind::Null, _) => finding.help("write \"\" for an empty string"),
+                (Kind::Seq(_) | Kind::Map(_), _) => finding.help("write one string here"),
+                (_, Some(_)) => finding.help("give the variable a value in quotes"),
+                _ => finding.help(format!("write it in quotes: \"{}\"", shorten(&node.raw))),
+            });
             None
         }
     }

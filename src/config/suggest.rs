@@ -1,15 +1,19 @@
 //! "Did you mean": the nearest known word, if it is near.
 
 /// The candidate that takes the fewest edits, if they are few for its length.
-pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
     // A word of a stranger's file may be long, and no key is.
     if word.len() > 64 {
         return None;
     }
     let lower = word.to_ascii_lowercase().replace('-', "_");
-    let scored = candidates.into_iter().map(|c| (distance(&lower, &c.to_ascii_lowercase().replace('-', "_")), c));
+    let scored =
+        candidates.clone().into_iter().map(|c| (distance(&lower, &c.to_ascii_lowercase().replace('-', "_")), c));
     let near = |&(edits, c): &(usize, &str)| edits <= 1 + c.chars().count() / 4 && edits < c.chars().count();
-    scored.filter(near).min().map(|(_, candidate)| candidate)
+    let typo = scored.filter(near).min().map(|(_, candidate)| candidate);
+    // `allow_hosts` for `allow`: the right key, said more fully.
+    let fuller = |c: &&str| c.len() >= 4 && lower.starts_with(&format!("{c}_"));
+    typo.or_else(|| candidates.into_iter().filter(fuller).max_by_key(|c| c.len()))
 }
 
 /// Levenshtein distance in characters.
@@ -38,6 +42,7 @@ mod tests {
         let keys = ["allow", "deny", "resource_limits", "allow_file"];
         assert_eq!(nearest("allow_hosst", ["allow_hosts", "x"]), Some("allow_hosts"));
         assert_eq!(nearest("alow", keys), Some("allow"));
+        assert_eq!(nearest("allow_hosst", keys), Some("allow"));
         assert_eq!(nearest("resourceLimits", keys), Some("resource_limits"));
         assert_eq!(nearest("resource-limits", keys), Some("resource_limits"));
         assert_eq!(nearest("banana", keys), None);

@@ -167,7 +167,7 @@ impl Lookup<'_> {
 }
 
 /// `!var` of a name that is not there.
-pub(super) fn missing_var<'a>(name: &str, span: Span, names: impl IntoIterator<Item = &'a str>) -> Diagnostic {
+pub(super) fn missing_var<'a>(name: &str, span: Span, names: impl IntoIterator<Item = &'a str> + Clone) -> Diagnostic {
     let finding = Diagnostic::new(Code::VarMissing, format!("`vars` has no `{}`", shorten(name)));
     match nearest(name, names) {
         Some(near) => finding.at(span, format!("did you mean `{near}`?")).help(format!("write `!var {near}`")),

@@ -31,7 +31,7 @@ impl Vars {
     }
 
     /// All names.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.values.keys().map(String::as_str)
     }
 
@@ -75,7 +75,8 @@ fn leaf(name: &str, node: &Node, lookup: &Lookup<'_>, d: &mut Diagnostics) -> Va
         Kind::Tagged(Tag::Env, argument) => (Tag::Env, lookup.env(argument, node.span)),
         Kind::Tagged(_, argument) => (Tag::File, lookup.file(argument, node.span)),
         _ => {
-            d.push(wrong_type(node, &format!("the variable `{name}`"), "a string or a number"));
+            let finding = wrong_type(node, &format!("the variable `{name}`"), "a string or a number");
+            d.push(finding.help("quote it if it is text; lists and mappings are written where they are used"));
             return Value::Broken;
         }
     };

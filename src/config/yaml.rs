@@ -181,7 +181,15 @@ fn scan_error(file: FileId, text: &str, error: &parser::ScanError) -> Diagnostic
             .help("quote the text if it is meant to start with `*`, as in `\"*.example.com\"`"),
         E::UnexpectedCharacter { character } => syntax(span, format!("`{character}` cannot start a value here"))
             .help("quote the text if it is meant to start with this character"),
-        _ => syntax(span, error.info()),
+        E::UnclosedFlowCollection { .. } | E::MismatchedFlowCollectionEnd { .. } => {
+            syntax(span, error.info()).help("close every `[` with `]` and every `{` with `}`")
+        }
+        E::UnclosedQuotedScalar => syntax(span, "a quoted string that does not end").help("add the closing quote"),
+        E::MappingValueNotAllowed | E::MappingKeyNotAllowed => {
+            syntax(span, error.info()).help("indent keys of one mapping alike; quote text that contains `: `")
+        }
+        E::InvalidIndentation => syntax(span, error.info()).help("indent keys of one mapping alike"),
+        _ => syntax(span, error.info()).help("quote text that contains `:`, `#`, `[`, `{`, `*`, `&` or `!`"),
     }
 }
 

@@ -186,7 +186,7 @@ impl<'a> Builder<'a> {
             return Err(syntax(span, "an alias as a key").help("write the key out"));
         }
         let Some((_, nodes, depth)) = self.anchors.get(&id) else {
-            return Err(syntax(span, "an alias inside the value that its anchor names"));
+            return Err(syntax(span, "an alias inside the value that its anchor names").help("write the value out"));
         };
         let (nodes, depth) = (*nodes, *depth);
         if self.open.len() + depth > LIMITS.depth {

@@ -1,1 +1,146 @@
+//! Each directory of `tests/it/bad` is one broken machine, named after the code that it shows.
+//!
+//! `sandbox.yaml`, `server.yaml` and `allowed-hosts` go to their places, other files to the same path, `@` is the root.
+//! `inputs` holds lines `NAME=VALUE`: `repo_dir`, `name`, or else a variable of the environment.
 
+use std::collections::BTreeSet;
+
+use super::schema::accepts;
+use super::*;
+
+fn bad() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/bad")
+}
+
+fn fixtures() -> Vec<String> {
+    let dirs = fs::read_dir(bad()).unwrap().flatten().filter(|e| e.path().is_dir());
+    let mut names: Vec<String> = dirs.map(|e| e.file_name().into_string().unwrap()).collect();
+    names.retain(|name| name != "snapshots");
+    names.sort();
+    names
+}
+
+/// The code that a fixture is named after.
+fn code(fixture: &str) -> Code {
+    let named = Code::ALL.iter().filter(|c| fixture == c.name() || fixture.starts_with(&format!("{}-", c.name())));
+    *named.max_by_key(|c| c.name().len()).unwrap_or_else(|| panic!("{fixture} is named after no code"))
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        if entry.path().is_dir() { all.extend(files(&entry.path())) } else { all.push(entry.path()) }
+    }
+    all
+}
+
+fn world(fixture: &str) -> World {
+    let mut world = World::new();
+    let dir = bad().join(fixture);
+    for path in files(&dir) {
+        let bytes = fs::read(&path).unwrap();
+        let name = path.strip_prefix(&dir).unwrap().to_str().unwrap();
+        let place = match name {
+            "sandbox.yaml" => "w/.sandboxc/sandbox.yaml",
+            "server.yaml" => "c/sandboxc/server.yaml",
+            "allowed-hosts" => "c/sandboxc/allowed-hosts",
+            "inputs" => {
+                for line in String::from_utf8(bytes).unwrap().lines() {
+                    input(&mut world, line.split_once('=').unwrap());
+                }
+                continue;
+            }
+            other => other,
+        };
+        match String::from_utf8(bytes) {
+            Ok(text) => world.write(place, text.replace('@', world.root().to_str().unwrap())),
+            Err(error) => world.write(place, error.into_bytes()),
+        };
+    }
+    world
+}
+
+fn input(world: &mut World, (name, value): (&str, &str)) {
+    match name {
+        "repo_dir" => world.inputs.repo_dir = world.root().join(value),
+        "name" => world.inputs.name = Some(value.to_owned()),
+        _ => drop(world.inputs.env.insert(name.to_owned(), value.to_owned())),
+    }
+}
+
+#[test]
+fn each_reads_as_its_snapshot_says() {
+    for fixture in fixtures() {
+        let world = world(&fixture);
+        let loaded = world.load();
+        let code = code(&fixture);
+        let codes: BTreeSet<Code> = loaded.diagnostics.sorted().iter().map(|d| d.code).collect();
+        assert!(codes.contains(&code), "{fixture} does not show its code, but {codes:?}");
+        assert_eq!(loaded.resolved.is_none(), loaded.diagnostics.has_errors(), "{fixture}");
+        for diagnostic in loaded.diagnostics.sorted() {
+            let about_no_file = [Code::UnknownRepo, Code::WorkspaceRefused].contains(&diagnostic.code);
+            let wrong = diagnostic.severity == sandboxc::diagnostic::Severity::Error;
+            assert!(!wrong || !diagnostic.help.is_empty(), "{fixture}: {} has no help", diagnostic.message);
+            assert!(about_no_file || !diagnostic.labels.is_empty(), "{fixture}: {} has no place", diagnostic.message);
+        }
+        let root = world.dir.path().canonicalize().unwrap();
+        insta::with_settings!({
+            snapshot_path => bad().join("snapshots"), prepend_module_to_snapshot => false, omit_expression => true
+        }, {
+            insta::assert_snapshot!(fixture.as_str(), text(&loaded, &root));
+        });
+    }
+}
+
+#[test]
+fn every_code_has_one() {
+    let shown: BTreeSet<Code> = fixtures().iter().map(|f| code(f)).collect();
+    // Depends on the target and podman's version, which this room does not know.
+    let elsewhere = [Code::LimitByRunner];
+    for code in Code::ALL.iter().filter(|code| !elsewhere.contains(code)) {
+        assert!(shown.contains(code), "no fixture for {code}");
+    }
+}
+
+#[test]
+fn a_schema_refuses_what_it_can_and_takes_the_rest() {
+    let by_schema =
+        [Code::UnknownKey, Code::MissingKey, Code::WrongType, Code::UnsupportedVersion, Code::NotEnforceable];
+    for fixture in fixtures() {
+        let world = world(&fixture);
+        let loaded = world.load();
+        for (server, path) in [(false, "w/.sandboxc/sandbox.yaml"), (true, "c/sandboxc/server.yaml")] {
+            let Ok(text) = fs::read_to_string(world.root().join(path)) else { continue };
+            let Some(accepted) = accepts(server, &text) else { continue };
+            let here = |d: &&sandboxc::diagnostic::Diagnostic| {
+                let file = d.labels.first().and_then(|l| loaded.sources.file(l.span.file));
+                file.is_some_and(|f| f.path().ends_with(path))
+            };
+            let findings = loaded.diagnostics.sorted();
+            let mut codes = findings.iter().copied().filter(here).map(|d| d.code);
+            let refusable = codes.clone().any(|c| by_schema.contains(&c));
+            assert!(!(refusable && accepted), "{fixture}: the schema takes {path}");
+            let harmless = codes.all(|c| c.severity() != sandboxc::diagnostic::Severity::Error);
+            assert!(!harmless || accepted, "{fixture}: the schema refuses {path}");
+        }
+    }
+}
+
+/// Values that a schema bounds besides types.
+#[test]
+fn a_schema_bounds_numbers_and_names() {
+    for text in [
+        "resource_limits: {timeout: 9}",
+        "resource_limits: {cpus: 0}",
+        "resource_limits: {pids_limit: 0}",
+        "identity: rot",
+        "env: {SANDBOXC_X: a}",
+        "env: {A-B: a}",
+        "network: {allow: [{host: a.example.com, ports: [0]}]}",
+        "network: {allow: [{host: a.example.com, ports: [65536]}]}",
+    ] {
+        let text = format!("version: 1\n{text}\n");
+        assert_eq!(accepts(false, &text), Some(false), "{text}");
+        assert!(repo(&text).load().resolved.is_none(), "{text}");
+    }
+}
