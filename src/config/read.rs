@@ -52,11 +52,15 @@ pub(super) fn fields<'n>(node: &'n Node, keys: &Keys, d: &mut Diagnostics) -> Fi
 
 fn unknown_key(key: &Key, keys: &Keys) -> Diagnostic {
     let finding = Diagnostic::new(Code::UnknownKey, format!("{} has no key `{}`", keys.what, shorten(&key.text)));
-    if let Some((_, place)) = keys.elsewhere.iter().find(|(name, _)| *name == key.text) {
-        return finding.at(key.span, "").help(*place);
+    let elsewhere = |word: &str| keys.elsewhere.iter().find(|(name, _)| *name == word).map(|(_, place)| *place);
+    if let Some(place) = elsewhere(&key.text) {
+        return finding.at(key.span, "").help(place);
     }
-    match nearest(&key.text, keys.known.iter().copied()) {
-        Some(near) => finding.at(key.span, format!("did you mean `{near}`?")).help(format!("write `{near}`")),
+    match nearest(&key.text, keys.known.iter().copied().chain(keys.elsewhere.iter().map(|(name, _)| *name))) {
+        Some(near) => {
+            let help = elsewhere(near).map_or_else(|| format!("write `{near}`"), |place| format!("`{near}`: {place}"));
+            finding.at(key.span, format!("did you mean `{near}`?")).help(help)
+        }
         None => finding.at(key.span, "").help(format!("its keys are {}", listed(keys.known))),
     }
 }

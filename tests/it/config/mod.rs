@@ -1,5 +1,6 @@
 //! The config room from outside: files in a temporary directory, [`load`], findings as text.
 
+mod disk;
 mod fixtures;
 mod replays;
 mod schema;

@@ -1,1 +1,299 @@
+//! Public bug reports of tools like this one, replayed against the config room: what went wrong there, and beside it
+//! what must still work.
 
+use sandboxc::config::survives_podman;
+use sandboxc::policy::{Reason, Verdict};
+
+use super::*;
+
+fn error_codes(world: &World) -> Vec<Code> {
+    let loaded = world.load();
+    let errors = loaded.diagnostics.sorted();
+    errors.iter().filter(|d| d.severity == sandboxc::diagnostic::Severity::Error).map(|d| d.code).collect()
+}
+
+fn refused(text: &str) -> Vec<Code> {
+    let world = repo(&format!("version: 1\n{text}\n"));
+    assert!(world.load().resolved.is_none(), "{text} is accepted");
+    error_codes(&world)
+}
+
+fn accepted(text: &str) -> Resolved {
+    repo(&format!("version: 1\n{text}\n")).resolved()
+}
+
+/// A mount of a directory that exists, by its `source`.
+fn mount(source: &str) -> World {
+    let world = repo(&format!("version: 1\nmounts: [{{source: {source}, target: /data}}]\n"));
+    world.write("w/data/x", "").write("w/.sandboxc/data/x", "");
+    world
+}
+
+#[test]
+fn r_01_a_misspelt_key_is_an_error_everywhere() {
+    for (repo_text, server_text, place, near) in [
+        ("allow_hosst: [a.example.com]", "", "sandbox.yaml:2:1", "`allow`"),
+        ("network: {allow_hosst: [a.example.com]}", "", "sandbox.yaml:2:11", "`allow`"),
+        ("network: {alow: [a.example.com]}", "", "sandbox.yaml:2:11", "`allow`"),
+        ("", "network: {ceilling: []}", "server.yaml:2:11", "`ceiling`"),
+        ("", "repos: {x: {network: {sandbox_enable: true}}}", "server.yaml:2:23", "`sandbox_enabled`"),
+    ] {
+        let world = World::new();
+        world.repo(&format!("version: 1\n{repo_text}\n")).server(&format!("version: 1\n{server_text}\n"));
+        let text = world.text();
+        assert!(text.contains("error[unknown-key]") && text.contains(place), "{text}");
+        assert!(text.contains(&format!("did you mean {near}?")), "{text}");
+        assert!(world.load().resolved.is_none());
+    }
+}
+
+#[test]
+fn r_01_twin_the_right_key_works() {
+    let resolved = accepted("network: {allow: [a.example.com]}");
+    assert_eq!(resolved.policy.decide("a.example.com", 443).verdict, Verdict::Allow);
+}
+
+#[test]
+fn r_02_no_truthiness() {
+    for text in [
+        "workspace: {read_only: \"false\"}",
+        "workspace: {read_only: no}",
+        "workspace: {read_only: on}",
+        "workspace: {read_only: 1}",
+        "resource_limits: {timeout: \"10\"}",
+        "resource_limits: {cpus: \"1.5\"}",
+        "resource_limits: {memory: 4}",
+        "env: {CI: 1}",
+        "env: {CI: true}",
+        "env: {CI: ~}",
+        "version: 1.0",
+    ] {
+        let text = text.strip_prefix("version").map_or(format!("version: 1\n{text}"), |v| format!("version{v}"));
+        let world = repo(&text);
+        assert_eq!(error_codes(&world), [Code::WrongType], "{text}");
+    }
+    let world = World::new();
+    world.server("version: 1\ndefaults: {network: {sandbox_enabled: no}}\n");
+    assert!(world.text().contains("write `false`, without quotes"), "{}", world.text());
+}
+
+#[test]
+fn r_02_twin_words_stay_strings_where_strings_are_wanted() {
+    let resolved = accepted("env: {A: no, B: on, C: 1_000, D: 2024-01-01, E: 1:30, F: \"true\", G: nUll, H: .}");
+    let values: Vec<&str> = resolved.env.values().map(|v| v.value.as_str()).collect();
+    assert_eq!(values, ["no", "on", "1_000", "2024-01-01", "1:30", "true", "nUll", "."]);
+    assert!(accepted("workspace: {read_only: true}").workspace.read_only);
+}
+
+#[test]
+fn r_04_every_spelling_of_nothing_allows_nothing() {
+    for text in [
+        "",
+        "network:",
+        "network: {}",
+        "network: null",
+        "network: {allow: []}",
+        "network: {allow: }",
+        "network: {allow: null}",
+        "network: {allow: {}}",
+        "network: {allow: ~}",
+    ] {
+        let resolved = accepted(text);
+        assert!(resolved.policy.allow.rules().is_empty(), "{text}");
+        assert_eq!(resolved.policy.decide("example.com", 443).reason, Reason::NotAllowed, "{text}");
+    }
+}
+
+#[test]
+fn r_04_an_empty_ceiling_permits_nothing_and_a_missing_one_everything() {
+    for (ceiling, reason) in [
+        ("null", Reason::Allowed),
+        ("", Reason::Allowed),
+        ("[]", Reason::AboveCeiling),
+        ("{}", Reason::AboveCeiling),
+        ("[a.example.com]", Reason::Allowed),
+    ] {
+        let world = repo("version: 1\nnetwork: {allow: [a.example.com]}\n");
+        world.server(&format!("version: 1\nnetwork: {{ceiling: {ceiling}}}\n"));
+        assert_eq!(world.resolved().policy.decide("a.example.com", 443).reason, reason, "{ceiling}");
+    }
+}
+
+#[test]
+fn r_05_what_the_router_cannot_enforce_is_refused() {
+    for (text, code) in [
+        ("network: {allow: [{host: a.example.com, paths: [/x/**]}]}", Code::NotEnforceable),
+        ("network: {allow: [{host: a.example.com, methods: [GET]}]}", Code::NotEnforceable),
+        ("network: {allow: [{host: a.example.com, graphql: {query: x}}]}", Code::NotEnforceable),
+        ("network: {allow: [{host: a.example.com, protocol: udp}]}", Code::UnknownKey),
+        ("network: {allow: [{host: a.example.com, ports: [53], query: [x]}]}", Code::UnknownKey),
+        ("network: {allow: [a.example.com:53/udp]}", Code::BadHost),
+        ("network: {allow: [\"udp://a.example.com:53\"]}", Code::BadHost),
+    ] {
+        assert_eq!(refused(text), [code], "{text}");
+    }
+    let resolved = accepted("network: {allow: [{host: a.example.com, paths: [], methods: null}]}");
+    assert_eq!(resolved.policy.decide("a.example.com", 443).verdict, Verdict::Allow);
+}
+
+#[test]
+fn r_06_the_apex_is_what_the_table_says() {
+    let verdicts = |entry: &str| {
+        let policy = accepted(&format!("network: {{allow: [\"{entry}\"]}}")).policy;
+        ["example.com", "a.example.com", "a.b.example.com", "notexample.com"]
+            .map(|host| policy.decide(host, 443).verdict == Verdict::Allow)
+    };
+    assert_eq!(verdicts("example.com"), [true, false, false, false]);
+    assert_eq!(verdicts(".example.com"), [true, true, true, false]);
+    assert_eq!(verdicts("*.example.com"), [false, true, true, false]);
+    assert_eq!(refused("network: {allow: [\"**.example.com\"]}"), [Code::BadHost]);
+    let lint = |allow: &str| repo(&format!("version: 1\nnetwork: {{allow: [{allow}]}}\n")).codes();
+    assert_eq!(lint("\"*.example.com\""), [Code::ApexNotIncluded]);
+    assert_eq!(lint("\"*.example.com\", example.com"), []);
+    assert_eq!(lint("\"*.a.example.com\", .example.com"), []);
+}
+
+#[test]
+fn r_08_over_broad_patterns_need_to_say_so() {
+    for pattern in ["*", "*.com", ".com", "*.co.uk", ".co.uk", "*.github.io", ".github.io", ".test"] {
+        assert_eq!(refused(&format!("network: {{allow: [\"{pattern}\"]}}")), [Code::BroadHost], "{pattern}");
+        let world = repo(&format!("version: 1\nnetwork: {{allow: [{{host: \"{pattern}\", broad: true}}]}}\n"));
+        assert_eq!(world.resolved().policy.allow.rules().len(), 1, "{pattern}");
+    }
+    assert_eq!(refused("network: {allow: [\"*.*\"]}"), [Code::BadHost]);
+    let world = World::new();
+    world.write("c/sandboxc/allowed-hosts", ".com\n");
+    assert_eq!(error_codes(&world), [Code::BroadHost]);
+}
+
+#[test]
+fn r_08_twin_narrow_suffixes_and_wide_denials_work() {
+    for pattern in [".githubusercontent.com", "*.docker.io", ".example.co.uk", ".me.github.io"] {
+        accepted(&format!("network: {{allow: [\"{pattern}\"]}}"));
+    }
+    let world = repo("version: 1\nnetwork: {allow: [a.example.com, b.example.org]}\n");
+    world.server("version: 1\nnetwork: {deny: [\".org\"], ceiling: [\"*\"]}\n");
+    let policy = world.resolved().policy;
+    assert_eq!(policy.decide("a.example.com", 443).reason, Reason::Allowed);
+    assert_eq!(policy.decide("b.example.org", 443).reason, Reason::Denied);
+}
+
+#[test]
+fn r_10_an_address_is_supported_to_the_end_or_refused() {
+    for (entry, code) in [
+        ("10.0.0.5", Code::IpNeedsPort),
+        ("10.0.0.5:1234", Code::BadHost),
+        ("\"[2001:db8::1]:443\"", Code::BadHost),
+        ("\"2001:db8::1\"", Code::BadHost),
+        ("10.0.0.0/8", Code::Cidr),
+        ("\"2001:db8::/32\"", Code::Cidr),
+        ("{host: 10.0.0.0/8, ports: [443]}", Code::Cidr),
+        ("{host: 127.0.0.1, ports: [80], private: true}", Code::BadHost),
+        ("{host: 169.254.1.2, ports: [80], private: true}", Code::BadHost),
+        ("{host: 10.213.0.1, ports: [53], private: true}", Code::BadHost),
+        ("10.1:80", Code::BadHost),
+        ("0x7f.1:80", Code::BadHost),
+    ] {
+        assert_eq!(refused(&format!("network: {{allow: [{entry}]}}")), [code], "{entry}");
+    }
+}
+
+#[test]
+fn r_10_twin_a_private_address_with_a_port_is_allowed() {
+    let policy = accepted("network: {allow: [{host: 10.0.0.5, ports: [1234], private: true}, 9.9.9.9:53]}").policy;
+    assert_eq!(policy.decide("10.0.0.5", 1234).verdict, Verdict::Allow);
+    assert_eq!(policy.decide("10.0.0.5", 443).verdict, Verdict::Deny);
+    assert_eq!(policy.decide("9.9.9.9", 53).verdict, Verdict::Allow);
+    let world = repo("version: 1\nnetwork: {allow: [10.20.0.5:1234]}\n");
+    world.server("version: 1\nnetwork: {reachable: [10.20.0.0/16]}\n");
+    assert_eq!(world.resolved().policy.decide("10.20.0.5", 1234).verdict, Verdict::Allow);
+}
+
+#[test]
+fn r_11_the_server_caps_whatever_the_repo_asks() {
+    let world = repo("version: 1\nnetwork: {allow: [a.example.com]}\n");
+    world.server("version: 1\nnetwork: {deny: [\"*\"]}\n").write("c/sandboxc/allowed-hosts", "a.example.com\n");
+    let decision = world.resolved().policy.decide("a.example.com", 443);
+    assert_eq!(decision.reason, Reason::Denied);
+    assert_eq!(decision.from.unwrap().short(), "server.yaml:2");
+}
+
+#[test]
+fn r_13_values_are_bytes() {
+    let mut world = repo(concat!(
+        "version: 1\n",
+        "env: {X: \"${OPENAI_API_KEY}\", A: \"$$HOME\", P: 'a$PATHb', Q: '%h %%', R: 'a\\b\\\\', S: $(id), T: '`id`'}\n",
+        "command: [echo, $HOME, '%n', 'a\\.b', '']\n"
+    ));
+    world.inputs.env = BTreeMap::from([("OPENAI_API_KEY".into(), "secret".into()), ("HOME".into(), "/h".into())]);
+    let resolved = world.resolved();
+    let values: Vec<&str> = resolved.env.values().map(|v| v.value.as_str()).collect();
+    assert_eq!(values, ["$$HOME", "a$PATHb", "%h %%", "a\\b\\\\", "$(id)", "`id`", "${OPENAI_API_KEY}"]);
+    let words: Vec<&str> = resolved.command.iter().map(|v| v.value.as_str()).collect();
+    assert_eq!(words, ["echo", "$HOME", "%n", "a\\.b", ""]);
+}
+
+#[test]
+fn r_13_twin_the_explicit_form_reads_what_the_server_passes() {
+    let mut world = repo("version: 1\nenv: {LANG: !env LANG}\n");
+    world.inputs.env = BTreeMap::from([("LANG".into(), "de_CH.UTF-8 $HOME".into())]);
+    assert_eq!(error_codes(&world), [Code::EnvMissing]);
+    world.server("version: 1\ndefaults: {pass_env: [LANG]}\n");
+    assert_eq!(world.resolved().env["LANG"].value, "de_CH.UTF-8 $HOME");
+}
+
+#[test]
+fn r_17_strings_survive_podman_or_are_refused() {
+    let lossy = ["\\n\\nx", "\\tx\\ny", "\\Lx\\n", "\\Nx\\n", "\\Px\\n"];
+    for text in lossy {
+        assert_eq!(refused(&format!("env: {{A: \"{text}\"}}")), [Code::PodmanLossy], "{text}");
+        assert_eq!(refused(&format!("command: [sh, \"{text}\"]")), [Code::PodmanLossy], "{text}");
+    }
+    for text in ["a\\n\\tb", "\\t", "\\\"", "{\\\"a\\\": \\\"b'c\\\"}", " \\n", "\\u00e9"] {
+        let resolved = accepted(&format!("env: {{A: \"{text}\"}}"));
+        assert!(survives_podman(&resolved.env["A"].value), "{text}");
+    }
+}
+
+#[test]
+fn r_19_nothing_is_expanded_in_paths() {
+    for source in ["~/x", "~user/x", "$HOME/x", "\"~\"", "\"${HOME}/x\"", "../$X"] {
+        assert_eq!(error_codes(&mount(source)), [Code::BadPath], "{source}");
+        assert!(mount(source).text().contains("are not expanded"), "{source}");
+    }
+    for target in ["~/x", "$HOME/x"] {
+        let text = format!("mounts: [{{source: ., target: {target}}}]\nworkspace: {{target: {target}}}");
+        assert_eq!(refused(&text), [Code::BadPath, Code::BadPath], "{target}");
+    }
+}
+
+#[test]
+fn r_19_twin_an_absolute_path_is_taken() {
+    let world = World::new();
+    let source = world.root().join("w/data");
+    world.write("w/data/x", "");
+    world.repo(&format!("version: 1\nmounts: [{{source: {}, target: /data/}}]\n", source.display()));
+    let mounts = world.resolved().mounts;
+    assert_eq!(mounts[0].source, source);
+    assert_eq!(mounts[0].target, Path::new("/data"));
+}
+
+#[test]
+fn r_20_sources_start_at_the_directory_of_the_file() {
+    for (source, place) in [("./data", "w/.sandboxc/data"), ("data", "w/.sandboxc/data"), ("../data", "w/data")] {
+        let world = mount(source);
+        assert_eq!(world.resolved().mounts[0].source, world.root().join(place), "{source}");
+    }
+}
+
+#[test]
+fn r_22_mounts_are_structured_and_never_split() {
+    for text in ["/x", "/x:/y", "/x:/y:ro", "/x:/y:ro:z", "C:\\\\x:/y"] {
+        assert_eq!(refused(&format!("mounts: [\"{text}\"]")), [Code::WrongType], "{text}");
+    }
+    let world = repo("version: 1\nmounts: [{source: \"../a:b\", target: \"/x:y\"}]\n");
+    world.write("w/a:b/x", "");
+    let mounts = world.resolved().mounts;
+    assert_eq!((mounts[0].source.clone(), mounts[0].target.as_path()), (world.root().join("w/a:b"), Path::new("/x:y")));
+    assert!(mounts[0].read_only, "read-only unless it says otherwise");
+}

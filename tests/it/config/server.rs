@@ -59,3 +59,195 @@ fn the_example_of_the_design_resolves() {
     assert_eq!(resolved.policy.allow.rules().len(), 4);
     assert_eq!(resolved.image.value.reference(), "localhost/sandboxc-repo:5e50475e952e");
 }
+
+/// A result without places, which name lines.
+fn without_places(resolved: &Resolved) -> serde_json::Value {
+    fn strip(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Object(map) => {
+                map.remove("from");
+                map.values_mut().for_each(strip);
+            }
+            serde_json::Value::Array(items) => items.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(resolved).unwrap();
+    strip(&mut value);
+    value
+}
+
+#[test]
+fn the_order_of_keys_does_not_matter() {
+    let world = example();
+    let first = world.resolved();
+    // Blocks of the repo file and lines of the server's entry, the other way round.
+    let mut blocks: Vec<String> = Vec::new();
+    for line in REPO.lines() {
+        match blocks.last_mut().filter(|_| line.starts_with(' ')) {
+            Some(block) => *block += &format!("{line}\n"),
+            None => blocks.push(format!("{line}\n")),
+        }
+    }
+    blocks.reverse();
+    world.repo(&blocks.concat());
+    let swapped = without_places(&world.resolved());
+    assert_eq!(without_places(&first), swapped);
+    let server = SERVER.replace("@W", world.inputs.repo_dir.to_str().unwrap());
+    let (head, entry) = server.split_once("  widgets:\n").unwrap();
+    let mut lines: Vec<&str> = entry.lines().collect();
+    lines.reverse();
+    world.server(&format!("{head}  widgets:\n{}\n", lines.join("\n")));
+    assert_eq!(without_places(&world.resolved()), swapped);
+}
+
+#[test]
+fn both_files_say_all_their_errors_in_one_run() {
+    let world = repo("version: 1\nidentity: rot\nnetwork: {allow: [\"*\"]}\nresource_limits: {timeout: 1}\n");
+    world.server("version: 1\nnetwork: {pool: x}\nrepos: {a: {path: b}}\n").write("c/sandboxc/allowed-hosts", "a b\n");
+    let codes = world.codes();
+    let want = [Code::BadValue, Code::BroadHost, Code::BadValue, Code::BadValue, Code::BadPath, Code::BadHost];
+    assert_eq!(codes, want, "{}", world.text());
+}
+
+#[test]
+fn the_entry_is_named_or_found_by_path() {
+    let mut world = World::new();
+    let path = world.inputs.repo_dir.clone();
+    std::os::unix::fs::symlink(&path, world.root().join("link")).unwrap();
+    world.server(&format!(
+        "version: 1\nrepos:\n  here: {{path: {0}/link, network: {{allow: [here.example.com]}}}}\n  \
+         other: {{path: {0}/gone, network: {{allow: [other.example.com]}}}}\n",
+        world.root().display()
+    ));
+    assert_eq!(world.resolved().name.as_deref(), Some("here"));
+    assert_eq!(world.resolved().policy.allow.rules()[0].id.as_str(), "server.repos.here.allow[0]");
+    world.inputs.name = Some("other".into());
+    assert_eq!(world.resolved().policy.allow.rules()[0].pattern.to_string(), "other.example.com");
+    world.inputs.name = Some("nobody".into());
+    assert_eq!(world.codes(), [Code::UnknownRepo]);
+    world.inputs.name = None;
+    world.inputs.repo_dir = world.root().join("elsewhere");
+    world.write("elsewhere/x", "");
+    assert_eq!(world.resolved().name, None);
+}
+
+#[test]
+fn lists_add_up_and_values_of_the_entry_win() {
+    let world = repo("version: 1\nnetwork: {allow: [r.example.com]}\n");
+    world.server(&format!(
+        "version: 1\n\
+         network: {{allow: [t.example.com], deny: [t.example.net]}}\n\
+         defaults: {{network: {{sandbox_enabled: false, allow: [d.example.com], deny: [d.example.net]}}, \
+         resource_limits: {{timeout: 100, memory: 1g}}}}\n\
+         repos: {{here: {{path: {}, network: {{sandbox_enabled: true, allow: [e.example.com], deny: [e.example.net]}}, \
+         resource_limits: {{timeout: 200}}}}}}\n",
+        world.inputs.repo_dir.display()
+    ));
+    world.write("c/sandboxc/allowed-hosts", "# one\nf.example.com\n");
+    let resolved = world.resolved();
+    let ids: Vec<&str> = resolved.policy.allow.rules().iter().map(|r| r.id.as_str()).collect();
+    let want =
+        ["server.defaults.allow[0]", "server.repos.here.allow[0]", "allow_file[2]", "repo.allow[0]", "server.allow[0]"];
+    assert_eq!(ids, want);
+    assert_eq!(resolved.policy.deny.rules().len(), 3);
+    assert!(resolved.sandbox_enabled.value);
+    assert_eq!(resolved.limits.timeout.unwrap().value, 200);
+    assert_eq!(resolved.limits.memory.unwrap().value, 1 << 30);
+}
+
+#[test]
+fn a_limit_is_the_smaller_one_whoever_says_it() {
+    let world = repo("version: 1\nresource_limits: {timeout: 60, memory: 1g, cpus: 0.01}\n");
+    world.server("version: 1\ndefaults: {resource_limits: {timeout: 60, memory: 2g, pids_limit: 7}}\n");
+    let limits = world.resolved().limits;
+    assert_eq!(world.codes(), []);
+    assert_eq!(limits.timeout.unwrap().from.short(), ".sandboxc/sandbox.yaml:2");
+    assert_eq!(limits.memory.unwrap().value, 1 << 30);
+    assert_eq!(limits.cpus.unwrap().value, 10);
+    assert_eq!(limits.pids.unwrap().from.short(), "server.yaml:2");
+}
+
+#[test]
+fn tags_give_numbers_and_strings_and_their_values_are_never_shown() {
+    let mut world = World::new();
+    world.inputs.env = BTreeMap::from([("T".into(), "90".into()), ("BAD".into(), "hunter2".into())]);
+    world.write("c/sandboxc/mem", "6g\n");
+    world.server(
+        "version: 1\nvars: {t: !env T, n: 7, m: !file mem, again: !var m}\n\
+         defaults: {resource_limits: {timeout: !var t, pids_limit: !var n, memory: !var again, cpus: !env T}}\n",
+    );
+    let limits = world.resolved().limits;
+    assert_eq!(limits.timeout.unwrap().value, 90);
+    assert_eq!(limits.pids.unwrap().value, 7);
+    assert_eq!(limits.memory.unwrap().value, 6 << 30);
+    assert_eq!(limits.cpus.unwrap().value, 90_000);
+    world.server("version: 1\ndefaults: {resource_limits: {timeout: !env BAD, memory: !env BAD, cpus: !env BAD}}\n");
+    let text = world.text();
+    assert!(!text.contains("hunter2"), "{text}");
+    assert_eq!(world.codes().len(), 3);
+}
+
+#[test]
+fn long_chains_of_vars_are_followed_without_recursion() {
+    let chain: String = (0..20_000).map(|i| format!("  v{i}: !var v{}\n", i + 1)).collect();
+    let world = World::new();
+    world.server(&format!(
+        "version: 1\nvars:\n{chain}  v20000: 6g\ndefaults: {{resource_limits: {{memory: !var v0}}}}\n"
+    ));
+    assert_eq!(world.resolved().limits.memory.unwrap().value, 6 << 30);
+}
+
+#[test]
+fn gaps_of_an_entry_that_is_not_in_force_are_not_said() {
+    let mut world = World::new();
+    world
+        .server("version: 1\nrepos:\n  a: {repo_url: !env UNSET, masked_secrets: {X: {value: !env UNSET}}}\n  b: {}\n");
+    assert_eq!(world.codes(), []);
+    world.inputs.name = Some("a".into());
+    assert_eq!(world.codes(), [Code::EnvMissing, Code::NotEnforceable, Code::EnvMissing]);
+}
+
+#[test]
+fn a_broken_server_file_makes_no_further_noise() {
+    let world = repo("version: 1\nenv: {A: !env A}\n");
+    world.server("version: [\n");
+    assert_eq!(world.codes(), [Code::YamlSyntax]);
+}
+
+#[test]
+fn overrides_say_where_they_come_from() {
+    let mut world = repo("version: 1\nimage: debian\n");
+    let list = world.root().join("hosts");
+    world.write("hosts", "o.example.com\n");
+    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    world.inputs.env = BTreeMap::from([
+        set("SANDBOXC_ROUTER_IMAGE", "localhost/r:1"),
+        set("SANDBOXC_ALLOWLIST", list.to_str().unwrap()),
+        set("SANDBOXC_IMAGE", "localhost/i:1"),
+    ]);
+    assert_eq!(world.codes()[0], Code::BadValue, "what is overridden is still checked");
+    world.repo("version: 1\n");
+    let resolved = world.resolved();
+    assert_eq!(resolved.image.from.to_string(), "environment:2:16");
+    assert_eq!(resolved.router_image.value, "localhost/r:1");
+    assert_eq!(resolved.home_volume.value, "sandboxc-home");
+    assert_eq!(resolved.policy.allow.rules()[0].id.as_str(), "allow_file[1]");
+    assert_eq!(world.codes(), [Code::Overridden; 3]);
+}
+
+#[test]
+fn ten_thousand_entries_load_on_many_lines_and_on_one() {
+    let hosts: Vec<String> = (0..10_000).map(|i| format!("h{i}.example.com")).collect();
+    let rules: Vec<String> =
+        hosts.iter().map(|h| format!("{{host: {h}, ports: [22, 5432], private: false}}")).collect();
+    let block: String = rules.iter().map(|r| format!("    - {r}\n")).collect();
+    let world = repo(&format!("version: 1\nnetwork:\n  allow:\n{block}"));
+    world.write("c/sandboxc/allowed-hosts", hosts.join("\n"));
+    world.server(&format!("version: 1\nnetwork: {{allow: [{0}], ceiling: [{0}]}}\n", hosts.join(", ")));
+    let policy = world.resolved().policy;
+    assert_eq!(policy.allow.rules().len(), 30_000);
+    assert_eq!(policy.decide("h9999.example.com", 5432).reason, sandboxc::policy::Reason::AboveCeiling);
+    world.repo(&format!("version: 1\nnetwork: {{allow: [{}]}}\n", hosts.join(", ")));
+    assert_eq!(world.resolved().policy.allow.rules().len(), 30_000);
+}
