@@ -93,10 +93,9 @@ struct More {
 
 fn refuse_inspected(map: &read::Fields<'_>, d: &mut Diagnostics) {
     for key in INSPECTED {
-        if let (Some(value), Some(span)) = (map.get(key), map.key_span(key)) {
-            if !value.is_empty() {
-                d.push(not_enforceable(key, span));
-            }
+        let said = map.get(key).is_some_and(|value| !value.is_empty());
+        if let Some(span) = map.key_span(key).filter(|_| said) {
+            d.push(not_enforceable(key, span));
         }
     }
 }

@@ -73,13 +73,11 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let server_tree = server_file(inputs, &server_path, disk, &mut sources, &mut d);
     let overrides = Overrides::read(&inputs.env, &mut sources, &mut d);
 
-    let server_broken = matches!(server_tree, Tree::Broken);
     let server_file = decode_server(server_tree, inputs, &server_path, disk, &mut d);
-    let server = Server::choose(server_file, inputs, disk, &mut d);
-    let permitted = match server_broken {
-        true => Permitted::Unknown,
-        false => Permitted::Only(server.pass_env().map(str::to_owned).collect()),
-    };
+    let server_known = server_file.is_some();
+    let server = Server::choose(server_file.unwrap_or_default(), inputs, disk, &mut d);
+    let permitted =
+        if server_known { Permitted::Only(server.pass_env().map(str::to_owned).collect()) } else { Permitted::Unknown };
     let repo = decode_repo(repo_tree, inputs, permitted, disk, &mut d);
 
     let allow_path = allow_path(inputs, &server.file, &server_path, &overrides);
@@ -113,11 +111,11 @@ fn repo_file(inputs: &Inputs, disk: &dyn Disk, sources: &mut SourceMap, d: &mut 
         Err(error) => return unreadable(&path, &error, sources, d),
     };
     // A link may lead around inside the workspace, but not out of it: the file is shown in findings.
-    let read = match real.strip_prefix(&inputs.repo_dir) {
+    let content = match real.strip_prefix(&inputs.repo_dir) {
         Ok(relative) => disk.read_beneath(&inputs.repo_dir, relative),
         Err(_) => Err(io::Error::other("it leads out of the workspace")),
     };
-    match read {
+    match content {
         Ok(bytes) => parse(&bytes, &path, &label, sources, d),
         Err(error) => unreadable(&path, &error, sources, d),
     }
@@ -172,8 +170,12 @@ fn add_text(
     }
 }
 
-fn decode_server(tree: Tree, inputs: &Inputs, path: &Path, disk: &dyn Disk, d: &mut Diagnostics) -> ServerFile {
-    let Tree::Read(mut root) = tree else { return ServerFile::default() };
+fn decode_server(tree: Tree, inputs: &Inputs, path: &Path, disk: &dyn Disk, d: &mut Diagnostics) -> Option<ServerFile> {
+    let mut root = match tree {
+        Tree::Missing => return Some(ServerFile::default()),
+        Tree::Broken => return None,
+        Tree::Read(root) => root,
+    };
     let base = path.parent().unwrap_or(Path::new("/")).to_path_buf();
     let lookup = |vars| Lookup {
         env: &inputs.env,
@@ -184,11 +186,9 @@ fn decode_server(tree: Tree, inputs: &Inputs, path: &Path, disk: &dyn Disk, d: &
     };
     // `vars` are looked up by themselves; the rest of the tree then needs none of their tags.
     let mut vars = Vars::default();
-    if let Kind::Map(entries) = &mut root.kind {
-        if let Some((_, node)) = entries.iter_mut().find(|(key, _)| key.text == "vars") {
-            vars = Vars::new(node, &lookup(None), d);
-            node.kind = Kind::Null;
-        }
+    if let Some(node) = root.entry_mut("vars") {
+        vars = Vars::new(node, &lookup(None), d);
+        node.kind = Kind::Null;
     }
     let lookup = lookup(Some(&vars));
     ServerFile::read(&mut root, &|node, d| lookup.substitute(node, d), d)
@@ -231,14 +231,14 @@ fn read_allow_file(
     let bytes = match disk.read(&at.path) {
         Ok(bytes) => bytes,
         Err(error) if missing(&error) && (at.said.is_none() || at.path == default_place) => {
-            if inputs.write_defaults && at.path == default_place {
-                if let Err(error) = write_default(&default_place) {
-                    let message = format!("`{}` cannot be written: {}", at.path.display(), words(&error));
-                    d.push(
-                        Diagnostic::new(Code::FileUnreadable, message)
-                            .help("make its directory writable, or create the file"),
-                    );
-                }
+            let written =
+                if inputs.write_defaults && at.path == default_place { write_default(&at.path) } else { Ok(()) };
+            if let Err(error) = written {
+                let message = format!("`{}` cannot be written: {}", at.path.display(), words(&error));
+                d.push(
+                    Diagnostic::new(Code::FileUnreadable, message)
+                        .help("make its directory writable, or create the file"),
+                );
             }
             DEFAULT_ALLOW_FILE.as_bytes().to_vec()
         }

@@ -101,7 +101,7 @@ pub(super) fn resolvers(node: &Node, d: &mut Diagnostics) -> Vec<Located<IpAddr>
         match text.value.parse::<IpAddr>() {
             Err(_) => d.push(bad(format!("`{shown}` is not an address"), text.span, help)),
             Ok(IpAddr::V6(_)) => {
-                d.push(bad(format!("`{shown}` is an IPv6 address, and the router has no IPv6"), text.span, help))
+                d.push(bad(format!("`{shown}` is an IPv6 address, and the router has no IPv6"), text.span, help));
             }
             Ok(IpAddr::V4(v4)) if v4.is_loopback() || v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast() => {
                 d.push(bad(format!("`{shown}` inside the router is not the host's"), text.span, help));
@@ -117,35 +117,33 @@ pub(super) fn reachable(node: &Node, d: &mut Diagnostics) -> Vec<Located<IpNet>>
     let mut all = Vec::new();
     for item in read::list(node, "`reachable`", d) {
         let Some(text) = read::string(item, "a block", d) else { continue };
-        let shown = shorten(&text.value);
-        let finding = match (text.value.parse::<IpNet>(), text.value.parse::<IpAddr>()) {
-            (Ok(IpNet::V6(_)), _) | (_, Ok(IpAddr::V6(_))) => {
-                bad(format!("`{shown}` is IPv6, and the router has no IPv6"), text.span, "write an IPv4 block")
-            }
-            (Err(_), Ok(address)) => {
-                bad(format!("`{shown}` has no prefix"), text.span, format!("write `{address}/32`"))
-            }
-            (Err(_), Err(_)) => {
-                bad(format!("`{shown}` is not an address block"), text.span, "write e.g. `10.20.0.0/16`")
-            }
-            (Ok(net), _) if net.addr() != net.network() => {
-                bad(format!("`{shown}` has bits set outside its prefix"), text.span, format!("write `{}`", net.trunc()))
-            }
-            (Ok(net), _) => match NEVER.iter().find(|never| overlap(**never, net)) {
-                Some(never) => bad(
-                    format!("`{shown}` overlaps {never}, which is never reachable"),
-                    text.span,
-                    "leave out loopback, link-local, multicast and reserved addresses",
-                ),
-                None => {
-                    all.push(Located::new(net, text.span));
-                    continue;
-                }
-            },
-        };
-        d.push(finding);
+        match block(&text.value) {
+            Ok(net) => all.push(Located::new(net, text.span)),
+            Err((problem, help)) => d.push(bad(format!("`{}` {problem}", shorten(&text.value)), text.span, help)),
+        }
     }
     all
+}
+
+/// Reads an IPv4 block that may be reachable, or says what is wrong with it and what to write instead.
+fn block(text: &str) -> Result<IpNet, (String, String)> {
+    let wrong = |problem: &str, help: String| Err((problem.to_owned(), help));
+    let net = match (text.parse::<IpNet>(), text.parse::<IpAddr>()) {
+        (Ok(IpNet::V6(_)), _) | (_, Ok(IpAddr::V6(_))) => {
+            return wrong("is IPv6, and the router has no IPv6", "write an IPv4 block".to_owned());
+        }
+        (Err(_), Ok(address)) => return wrong("has no prefix", format!("write `{address}/32`")),
+        (Err(_), Err(_)) => return wrong("is not an address block", "write e.g. `10.20.0.0/16`".to_owned()),
+        (Ok(net), _) => net,
+    };
+    if net.addr() != net.network() {
+        return wrong("has bits set outside its prefix", format!("write `{}`", net.trunc()));
+    }
+    if let Some(never) = NEVER.iter().find(|never| overlap(**never, net)) {
+        let help = "leave out loopback, link-local, multicast and reserved addresses".to_owned();
+        return wrong(&format!("overlaps {never}, which is never reachable"), help);
+    }
+    Ok(net)
 }
 
 /// Checks that need several values: `reachable` against the pool, and addresses in `allow` against the guard, so that
@@ -154,7 +152,7 @@ pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, 
     let own = IpNet::V4(pool);
     for net in reachable.iter().filter(|net| overlap(net.value, own)) {
         let message = format!("`{}` overlaps {own}, which sessions' own networks are cut from", net.value);
-        d.push(bad(message, net.span, "leave it out, or set `network.pool` to another block"));
+        d.push(bad(message, net.span, "leave it out, or set `network.pool` to another private block"));
     }
     let guard = Policy { reachable: reachable.iter().map(|l| l.value).collect(), ..Policy::default() };
     let (blocked, never) = (guard.blocked_addresses(false, &[own]), guard.blocked_addresses(true, &[own]));

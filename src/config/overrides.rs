@@ -28,7 +28,7 @@ impl Overrides {
             let shown: String = value.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect();
             let start = text.len() + name.len() + 1;
             found.insert(name, (value.clone(), start, start + shown.len()));
-            text.push_str(&format!("{name}={shown}\n"));
+            text.extend([name, "=", &shown, "\n"]);
         }
         if found.is_empty() {
             return Self::default();

@@ -203,10 +203,9 @@ fn unquote(node: &Node, finding: Diagnostic) -> Diagnostic {
 
 /// "X must be Y, not Z".
 pub(super) fn wrong_type(node: &Node, what: &str, want: &str) -> Diagnostic {
-    if let (Some(tag), Kind::Str(_)) = (node.looked_up, &node.kind) {
-        if want == "a list" || want.starts_with("a mapping") {
-            return misplaced_tag(node, tag);
-        }
+    let structure = want == "a list" || want.starts_with("a mapping");
+    if let Some(tag) = node.looked_up.filter(|_| structure) {
+        return misplaced_tag(node, tag);
     }
     let found = match (&node.kind, node.raw.as_str()) {
         (Kind::Null, _) | (_, "") => node.describe().to_owned(),

@@ -227,10 +227,9 @@ fn env(node: &Node, d: &mut Diagnostics) -> BTreeMap<String, Located<String>> {
     for (key, item) in read::entries_of(node, "`env`", d) {
         let name = checked(value::env_name(&key.text), Code::BadValue, key.span, d);
         let value = read::string(item, &format!("the value of `{}`", read::shorten(&key.text)), d);
+        let value = value.filter(|value| passable(value, d));
         if let (Some(()), Some(value)) = (name, value) {
-            if passable(&value, d) {
-                env.insert(key.text.clone(), value);
-            }
+            env.insert(key.text.clone(), value);
         }
     }
     env

@@ -233,10 +233,10 @@ fn containerfile(
     // From the workspace on, since `.sandboxc` itself may be a link of a stranger.
     match ground.disk.read_beneath(ground.repo_dir, &Path::new(super::REPO_DIR).join(path)) {
         Ok(bytes) => {
-            let hash: String = Sha256::digest(&bytes).iter().take(6).map(|b| format!("{b:02x}")).collect();
+            let hash = Sha256::digest(&bytes).iter().take(6).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
             Some(ImageSource::Containerfile {
                 file: name.to_owned(),
-                reference: format!("localhost/sandboxc-repo:{hash}"),
+                reference: format!("localhost/sandboxc-repo:{hash:012x}"),
             })
         }
         Err(error) => {

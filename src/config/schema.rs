@@ -4,7 +4,7 @@
 //! A schema cannot say what a tag gives, so strings that people look up with `!var` carry no pattern.
 
 // Nothing makes values of these types.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::struct_field_names)]
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

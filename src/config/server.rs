@@ -111,13 +111,17 @@ pub(super) struct ServerFile {
 
 impl ServerFile {
     /// Reads the tree. `substitute` looks tags up; it is called on each entry of `repos` apart, so that findings
-    /// about an entry stay with it.
-    pub(super) fn read(root: &mut Node, substitute: &dyn Fn(&mut Node, &mut Diagnostics), d: &mut Diagnostics) -> Self {
+    /// about an entry stay with it. None if the file is of another version, which has been reported.
+    pub(super) fn read(
+        root: &mut Node,
+        substitute: &dyn Fn(&mut Node, &mut Diagnostics),
+        d: &mut Diagnostics,
+    ) -> Option<Self> {
         let repos = detach_repos(root);
         substitute(root, d);
         let map = fields(root, &SERVER, d);
         if !version(root, &map, d) {
-            return Self::default();
+            return None;
         }
         let mut file = Self::default();
         if let Some(node) = map.get("network") {
@@ -133,7 +137,7 @@ impl ServerFile {
         if let Some(mut repos) = repos {
             file.repos = read_repos(&mut repos, substitute, d);
         }
-        file
+        Some(file)
     }
 
     fn network(&mut self, node: &Node, d: &mut Diagnostics) {
@@ -158,8 +162,7 @@ impl ServerFile {
 
 /// Takes `repos` out of the root mapping and leaves a null in its place.
 fn detach_repos(root: &mut Node) -> Option<Node> {
-    let Kind::Map(entries) = &mut root.kind else { return None };
-    let (_, value) = entries.iter_mut().find(|(key, _)| key.text == "repos")?;
+    let value = root.entry_mut("repos")?;
     let kind = std::mem::replace(&mut value.kind, Kind::Null);
     Some(Node { kind, ..value.clone() })
 }

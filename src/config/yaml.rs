@@ -122,6 +122,12 @@ impl Node {
         }
     }
 
+    /// The value of a key, if this is a mapping that has it.
+    pub fn entry_mut(&mut self, name: &str) -> Option<&mut Node> {
+        let Kind::Map(entries) = &mut self.kind else { return None };
+        entries.iter_mut().find(|(key, _)| key.text == name).map(|(_, value)| value)
+    }
+
     /// What it is, for people.
     pub fn describe(&self) -> &'static str {
         match &self.kind {

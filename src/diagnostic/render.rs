@@ -63,7 +63,7 @@ fn excerpts<'a>(diagnostic: &'a Diagnostic, sources: &SourceMap) -> Vec<Excerpt<
 }
 
 impl Excerpt<'_> {
-    fn draw<'e>(&self, sources: &SourceMap, elements: &mut Vec<Element<'e>>) {
+    fn draw(&self, sources: &SourceMap, elements: &mut Vec<Element<'_>>) {
         let Some(source) = sources.file(self.file) else { return };
         let path = escaped(&source.path().to_string_lossy());
         let (start, text) = sources.lines(self.file, self.first, self.last);

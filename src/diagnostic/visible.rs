@@ -12,9 +12,9 @@ pub fn is_hidden(c: char) -> bool {
 pub(super) fn escaped(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
         if is_hidden(c) {
-            out.extend(c.escape_unicode())
+            out.extend(c.escape_unicode());
         } else {
-            out.push(c)
+            out.push(c);
         }
         out
     })

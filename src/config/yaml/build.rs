@@ -211,7 +211,7 @@ impl<'a> Builder<'a> {
             self.anchors.insert(anchor, (node.clone(), nodes, depth));
         }
         if is_key {
-            return self.key(node);
+            return self.key(&node);
         }
         let Some(parent) = self.open.last_mut() else {
             self.root = Some(node);
@@ -230,7 +230,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn key(&mut self, node: Node) -> Step {
+    fn key(&mut self, node: &Node) -> Step {
         let text = match (&node.kind, node.raw.as_str()) {
             (Kind::Str(text), _) => text.clone(),
             (Kind::Null, _) => return Err(syntax(node.span, "a key is missing").help("write a word before the `:`")),

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, clippy::panic, clippy::format_collect, clippy::format_push_string)]
+
 use super::*;
 use crate::source::SourceMap;
 use proptest::prelude::*;

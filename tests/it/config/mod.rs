@@ -1,7 +1,10 @@
 //! The config room from outside: files in a temporary directory, [`load`], findings as text.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::format_collect, clippy::format_push_string)]
+
 mod disk;
 mod fixtures;
+mod property;
 mod replays;
 mod schema;
 mod server;

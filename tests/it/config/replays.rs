@@ -154,6 +154,15 @@ fn r_06_the_apex_is_what_the_table_says() {
 }
 
 #[test]
+fn r_07_globs_inside_a_label_are_refused_not_half_read() {
+    for pattern in ["*-aiplatform.googleapis.com", "us-*.googleapis.com", "a.*.example.com", "**"] {
+        assert_eq!(refused(&format!("network: {{allow: [\"{pattern}\"]}}")), [Code::BadHost], "{pattern}");
+    }
+    let policy = accepted("network: {allow: [us-aiplatform.googleapis.com]}").policy;
+    assert_eq!(policy.decide("us-aiplatform.googleapis.com", 443).verdict, Verdict::Allow);
+}
+
+#[test]
 fn r_08_over_broad_patterns_need_to_say_so() {
     for pattern in ["*", "*.com", ".com", "*.co.uk", ".co.uk", "*.github.io", ".github.io", ".test"] {
         assert_eq!(refused(&format!("network: {{allow: [\"{pattern}\"]}}")), [Code::BroadHost], "{pattern}");
@@ -296,4 +305,14 @@ fn r_22_mounts_are_structured_and_never_split() {
     let mounts = world.resolved().mounts;
     assert_eq!((mounts[0].source.clone(), mounts[0].target.as_path()), (world.root().join("w/a:b"), Path::new("/x:y")));
     assert!(mounts[0].read_only, "read-only unless it says otherwise");
+}
+
+#[test]
+fn r_25_ports_out_of_range_are_refused() {
+    for entry in ["a.example.com:0", "a.example.com:65536", "{host: a.example.com, ports: [0]}"] {
+        assert_eq!(refused(&format!("network: {{allow: [{entry}]}}")), [Code::BadPort], "{entry}");
+    }
+    let policy = accepted("network: {allow: [a.example.com:65535, {host: b.example.com, ports: [1]}]}").policy;
+    assert_eq!(policy.decide("a.example.com", 65535).verdict, Verdict::Allow);
+    assert_eq!(policy.decide("b.example.com", 1).verdict, Verdict::Allow);
 }

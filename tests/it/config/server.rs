@@ -213,6 +213,8 @@ fn a_broken_server_file_makes_no_further_noise() {
     let world = repo("version: 1\nenv: {A: !env A}\n");
     world.server("version: [\n");
     assert_eq!(world.codes(), [Code::YamlSyntax]);
+    world.server("version: 9\ndefaults: {pass_env: [A]}\n");
+    assert_eq!(world.codes(), [Code::UnsupportedVersion]);
 }
 
 #[test]
