@@ -4,6 +4,7 @@
 //! and `runtime` is the only room with effects. Floors, top to bottom; an import goes down only:
 //! `cli`, `runtime`, `emit`, `plan`, `config`, `policy` | `diagnostic`, `source`.
 
+pub mod cli;
 pub mod config;
 pub mod diagnostic;
 pub mod emit;

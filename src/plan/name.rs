@@ -43,6 +43,11 @@ impl Names {
         Self::container(&self.agent_pod, "agent")
     }
 
+    /// The forwarder's container.
+    pub fn forwarder_container(&self) -> String {
+        Self::container(&self.agent_pod, "forwarder")
+    }
+
     /// The router's container.
     pub fn router_container(&self) -> String {
         Self::container(&self.router_pod, "router")

@@ -143,10 +143,13 @@ fn wait_for(pidfd: std::os::fd::BorrowedFd<'_>, signals: &Signals, deadline: Opt
     }
 }
 
-/// Kills the whole container, so that no process of it lives on, and lets what was printed drain.
+/// Ends the whole container, so that no process of it lives on, and lets what was printed drain.
+///
+/// Removed, not killed: the clean-up that podman starts after a kill takes the pod's lock, and a `pod rm` that has it
+/// meanwhile waits for that clean-up until systemd gives up after 90 s (seen on 5.4.2).
 fn end(podman: &Podman, container: &str, child: &mut Child) {
-    // Failing here is no reason to stop: the teardown that follows removes the container by force.
-    let _ = podman.output(&["kill", "--signal", "KILL", container], None);
+    // Failing here is no reason to stop: the teardown that follows removes the pod by force.
+    let _ = podman.output(&["rm", "--force", "--time", "0", container], None);
     let until = Instant::now() + DRAIN;
     while Instant::now() < until {
         if !matches!(child.try_wait(), Ok(None)) {

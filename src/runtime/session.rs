@@ -53,8 +53,13 @@ impl<'a> Session<'a> {
             (joined(images.join()), networks.into_iter().map(|handle| joined(handle.join())).collect::<Vec<_>>())
         });
         images.map_err(SetupError::Failed)?;
-        for network in networks {
+        for (call, network) in calls.iter().zip(networks) {
+            let shared = call.iter().any(|word| word == "--ignore");
             network.map_err(|error| match error {
+                RuntimeError::Podman { said, .. } if said.contains("is already used") && shared => {
+                    let why = format!("{said}; set network.pool in the server config to a block that is free");
+                    SetupError::Failed(RuntimeError::Podman { what: "the routers' network".to_owned(), said: why })
+                }
                 RuntimeError::Podman { said, .. } if said.contains("is already used") => SetupError::SubnetTaken,
                 error => SetupError::Failed(error),
             })?;
@@ -159,25 +164,22 @@ impl<'a> Session<'a> {
     }
 
     /// Removes everything that `set_up` may have made. Goes on after errors; tells what is left, if anything.
+    ///
+    /// Containers go before their pods: podman cleans up after a container that ended by itself with the pod's lock,
+    /// and a `pod rm` that has it meanwhile waits until systemd gives up after 90 s (seen on 5.4.2).
     pub fn take_down(&self) -> Vec<String> {
         let names = &self.plan.names;
         let has_network = self.plan.network.is_some();
-        let mut left = Vec::new();
-        let pods: Vec<&str> = std::iter::once(names.agent_pod.as_str())
-            .chain(has_network.then_some(names.router_pod.as_str()))
-            .collect();
-        let errors: Vec<Option<String>> = thread::scope(|scope| {
-            let handles: Vec<_> = pods
-                .iter()
-                .map(|pod| scope.spawn(move || self.remove(&["pod", "rm", "--force", "--ignore", "--time", "0", pod])))
-                .collect();
-            handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
-        });
-        left.extend(errors.into_iter().flatten());
+        let (agent, forwarder, router) = (names.agent_container(), names.forwarder_container(), names.router_container());
+        let mut containers = vec!["rm", "--force", "--ignore", "--time", "0", &agent];
+        let mut pods = vec!["pod", "rm", "--force", "--ignore", "--time", "0", &names.agent_pod];
         let mut volumes = vec!["volume", "rm", "--force", &names.agent_files];
         if has_network {
+            containers.extend([forwarder.as_str(), &router]);
+            pods.push(&names.router_pod);
             volumes.push(&names.router_files);
         }
+        let mut left: Vec<String> = [containers, pods].iter().filter_map(|call| self.remove(call)).collect();
         let (network, volumes) = thread::scope(|scope| {
             let network = scope.spawn(|| {
                 has_network.then(|| self.remove(&["network", "rm", "--force", &names.internal_network])).flatten()

@@ -1,2 +1,6 @@
+//! Everything that needs no test host, except `router`, which needs its root file system.
 
 mod config;
+mod emit;
+mod fixture;
+mod tidy;

@@ -1,0 +1,202 @@
+//! The emitters: what is written is what was planned.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+use proptest::prelude::*;
+use sandboxc::config::{Identity, Resolved, survives_podman};
+use sandboxc::emit::{Podman, limit_gaps, tree, update_args};
+use sandboxc::plan::{Command, PlanError, Request, plan};
+use sandboxc::source::Sourced;
+use serde_json::Value;
+
+use crate::fixture::{plan_of, resolved};
+
+fn stream(resolved: &Resolved, command: &[&str]) -> String {
+    let plan = plan_of(resolved, command);
+    tree::compile(&plan, Podman::FLOOR).unwrap().stream.text()
+}
+
+/// The documents of a stream, by kind and name.
+fn documents(text: &str) -> Vec<Value> {
+    text.split("\n---\n").map(|document| serde_yaml::from_str::<Value>(document).unwrap()).collect()
+}
+
+fn pod(text: &str, role: &str) -> Pod {
+    let is_it = |value: &Value| value["kind"] == "Pod" && value["metadata"]["labels"]["io.sandboxc.role"] == role;
+    let value = documents(text).into_iter().find(is_it).unwrap();
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_and_another_session_other_names() {
+    let resolved = resolved();
+    assert_eq!(stream(&resolved, &["true"]), stream(&resolved, &["true"]));
+    let command = Command::Hold;
+    let name = |session, attempt| {
+        plan(Request { resolved: &resolved, session, command: &command, attempt }).unwrap().names.agent_pod
+    };
+    let all: BTreeSet<String> = [name("a", 0), name("b", 0), name("a", 1)].into();
+    assert_eq!(all.len(), 3);
+    let bad = plan(Request { resolved: &resolved, session: "A b", command: &command, attempt: 0 });
+    assert!(matches!(bad, Err(PlanError::BadSession(_))));
+}
+
+#[test]
+fn both_identities_have_exactly_their_capabilities() {
+    let mut resolved = resolved();
+    let capabilities = |resolved: &Resolved| {
+        let spec = pod(&stream(resolved, &["true"]), "agent").spec.unwrap();
+        let agent = spec.containers.into_iter().find(|c| c.name == "agent").unwrap();
+        let security = agent.security_context.unwrap();
+        assert_eq!(security.allow_privilege_escalation, Some(false));
+        let capabilities = security.capabilities.unwrap();
+        assert_eq!(capabilities.drop, Some(vec!["ALL".to_owned()]));
+        (security.run_as_user, capabilities.add.unwrap_or_default())
+    };
+    assert_eq!(capabilities(&resolved), (Some(1000), vec![]));
+    resolved.identity = Sourced::built_in(Identity::Root);
+    let five = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"].map(str::to_owned).to_vec();
+    assert_eq!(capabilities(&resolved), (Some(0), five));
+}
+
+#[test]
+fn services_are_locked_down_and_nothing_dangerous_is_ever_emitted() {
+    let text = stream(&resolved(), &["true"]);
+    for role in ["router", "agent"] {
+        let spec = pod(&text, role).spec.unwrap();
+        assert_eq!(spec.restart_policy.as_deref(), Some("Never"));
+        let sysctls = spec.security_context.unwrap().sysctls.unwrap();
+        assert!(sysctls.iter().all(|s| s.name.contains("disable_ipv6") && s.value == "1") && sysctls.len() == 2);
+        for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
+            let security = container.security_context.clone().unwrap();
+            assert_eq!(security.allow_privilege_escalation, Some(false), "{}", container.name);
+            if container.name != "agent" {
+                assert_eq!(security.read_only_root_filesystem, Some(true), "{}", container.name);
+                assert_ne!(security.run_as_user, Some(0), "{}", container.name);
+            }
+        }
+    }
+    for word in ["hostNetwork", "hostPID", "hostIPC", "privileged", "hostPort", "containerPort", ":latest", "~"] {
+        assert!(!text.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn r_19_no_tilde_reaches_the_output() {
+    assert!(!stream(&resolved(), &["true"]).contains('~'));
+}
+
+#[test]
+fn the_gate_comes_before_forwarder_and_agent() {
+    let spec = pod(&stream(&resolved(), &["true"]), "agent").spec.unwrap();
+    let gates: Vec<String> = spec.init_containers.unwrap().into_iter().map(|c| c.name).collect();
+    assert_eq!(gates, ["gate"]);
+}
+
+#[test]
+fn every_emitted_field_is_one_that_kube_play_honours() {
+    // facts: podman's own copy of the types; an unknown field is ignored without a word.
+    let known: BTreeSet<&str> = "add allowPrivilegeEscalation annotations apiVersion args capabilities claimName command \
+        configMap containers cpu data dnsConfig drop env hostPath hostname image imagePullPolicy initContainers items key \
+        kind labels limits memory metadata mountPath name nameservers options path persistentVolumeClaim readOnly \
+        readOnlyRootFilesystem resources restartPolicy runAsGroup runAsUser securityContext spec subPath sysctls \
+        terminationGracePeriodSeconds value volumeMounts volumes workingDir"
+        .split_whitespace()
+        .collect();
+    fn keys(value: &Value, into: &mut BTreeSet<String>, parent: &str) {
+        match value {
+            Value::Object(map) if !["data", "labels", "annotations"].contains(&parent) => {
+                for (key, value) in map {
+                    into.insert(key.clone());
+                    keys(value, into, key);
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|value| keys(value, into, parent)),
+            _ => {}
+        }
+    }
+    let mut resolved = resolved();
+    resolved.limits.memory = Some(Sourced::built_in(1 << 30));
+    resolved.limits.cpus = Some(Sourced::built_in(1500));
+    let mut found = BTreeSet::new();
+    for document in documents(&stream(&resolved, &["true"])) {
+        keys(&document, &mut found, "");
+    }
+    let unknown: Vec<&String> = found.iter().filter(|key| !known.contains(key.as_str())).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn limits_that_kube_play_cannot_keep_are_named_with_what_keeps_them() {
+    let mut resolved = resolved();
+    resolved.limits.memory = Some(Sourced::built_in(512 << 20));
+    resolved.limits.pids = Some(Sourced::built_in(64));
+    resolved.limits.timeout = Some(Sourced::built_in(60));
+    let plan = plan_of(&resolved, &["true"]);
+    let gaps = |podman| limit_gaps(&plan, podman).iter().map(|gap| gap.limit).collect::<Vec<_>>();
+    assert_eq!(gaps(Podman::new(5, 4)), ["no swap", "pids_limit", "timeout"]);
+    assert_eq!(gaps(Podman::new(5, 5)), ["no swap", "timeout"]);
+    let header = tree::compile(&plan, Podman::FLOOR).unwrap().stream.header;
+    assert!(header.contains("pids_limit: kube play honours it since podman 5.5"), "{header}");
+    let update = update_args(&plan).unwrap().join(" ");
+    assert!(update.contains("--pids-limit=64 --memory=536870912 --memory-swap=536870912"), "{update}");
+    let newer = tree::compile(&plan, Podman::new(5, 5)).unwrap().stream.agent;
+    assert!(newer.contains("io.podman.annotations.pids-limit/agent"));
+}
+
+#[test]
+fn a_podman_below_the_floor_is_refused() {
+    let plan = plan_of(&resolved(), &["true"]);
+    let error = tree::compile(&plan, Podman::new(5, 3)).unwrap_err().to_string();
+    assert!(error.contains("5.3") && error.contains("5.4"), "{error}");
+}
+
+#[test]
+fn a_path_that_kube_play_would_split_is_refused() {
+    let mut resolved = resolved();
+    resolved.workspace.target = "/a:b".into();
+    let error = tree::compile(&plan_of(&resolved, &["true"]), Podman::FLOOR).unwrap_err().to_string();
+    assert!(error.contains("/a:b") && error.contains("colon"), "{error}");
+}
+
+#[test]
+fn the_break_glass_has_no_router_and_says_so() {
+    let mut resolved = resolved();
+    resolved.sandbox_enabled = Sourced::built_in(false);
+    let plan = plan_of(&resolved, &["true"]);
+    let compiled = tree::compile(&plan, Podman::FLOOR).unwrap();
+    assert!(compiled.stream.router.is_none());
+    assert!(compiled.stream.header.contains("THE NETWORK SANDBOX IS OFF"));
+    assert!(!compiled.stream.agent.contains("gate"));
+}
+
+#[test]
+fn r_13_dollars_and_percents_are_plain_text() {
+    let mut resolved = resolved();
+    for (name, value) in [("X", "${OPENAI_API_KEY}"), ("A", "$$HOME"), ("P", "a$PATHb")] {
+        resolved.env.insert(name.to_owned(), Sourced::built_in(value.to_owned()));
+    }
+    let agent = pod(&stream(&resolved, &["echo", "$(HOME)", "$$", "%h"]), "agent").spec.unwrap().containers.pop().unwrap();
+    let env: Vec<String> = agent.env.unwrap().into_iter().filter_map(|e| e.value).collect();
+    assert!(["${OPENAI_API_KEY}", "$$HOME", "a$PATHb"].iter().all(|v| env.contains(&(*v).to_owned())), "{env:?}");
+    // kube play turns `$$` back into `$` and then finds nothing to expand.
+    assert_eq!(agent.command.unwrap(), ["echo", "$$(HOME)", "$$$$", "%h"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// What podman's reader makes of a value is what was meant, for every string that is let through.
+    #[test]
+    fn yaml_read_back_equals_the_pod(value in "\\PC*|[\\x00-\\x7f]*|[ \\t\\n:#'\"\\\\&*!|>%@`{}\\[\\],?-]*", word in ".*|[0-9_.:xoe+-]*") {
+        prop_assume!(survives_podman(&value) && survives_podman(&word) && !value.contains('\0') && !word.contains('\0'));
+        let mut resolved = resolved();
+        resolved.env.insert("V".to_owned(), Sourced::built_in(value.clone()));
+        let agent = pod(&stream(&resolved, &["cmd", &word]), "agent").spec.unwrap().containers.pop().unwrap();
+        let read = agent.env.unwrap().into_iter().find(|e| e.name == "V").and_then(|e| e.value);
+        prop_assert_eq!(read.unwrap_or_default(), value);
+        let command = agent.command.unwrap();
+        prop_assert_eq!(command[1].replace("$$", "$"), word);
+    }
+}

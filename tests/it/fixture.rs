@@ -1,0 +1,65 @@
+//! A resolved config and its plan, made by hand, for tests of the rooms above `config`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use sandboxc::config::{Identity, ImageSource, Limits, Resolved, Workspace};
+use sandboxc::plan::{Command, Plan, Request, plan};
+use sandboxc::policy::{Policy, Rule, RuleId, RuleSet, parse_pattern};
+use sandboxc::source::{Place, Sourced};
+
+/// `file:line:1`.
+pub fn at(file: &str, line: u32) -> Place {
+    Place { file: file.to_owned(), line, column: 1 }
+}
+
+/// Rules as a config would give them: `host`, `host:port`, `.suffix`; `!` in front makes one private.
+pub fn rules(list: &str, entries: &[&str]) -> RuleSet {
+    let rule = |(index, text): (usize, &&str)| {
+        let bare = text.trim_start_matches('!');
+        let (pattern, port) = parse_pattern(bare).unwrap();
+        Rule {
+            id: RuleId::new(&format!("{list}[{index}]")),
+            pattern,
+            ports: port.into_iter().collect::<BTreeSet<u16>>(),
+            private: text.starts_with('!'),
+            from: at(".sandboxc/sandbox.yaml", u32::try_from(index).unwrap() + 5),
+        }
+    };
+    RuleSet::new(entries.iter().enumerate().map(rule).collect())
+}
+
+/// A small sandbox.
+pub fn resolved() -> Resolved {
+    Resolved {
+        name: None,
+        image: Sourced::built_in(ImageSource::Reference("localhost/sandboxc-agent:1".to_owned())),
+        router_image: Sourced::built_in("localhost/sandboxc-router:1".to_owned()),
+        command: Vec::new(),
+        identity: Sourced::built_in(Identity::HostUser),
+        workspace: Workspace {
+            source: PathBuf::from("/home/me/src/widgets"),
+            target: PathBuf::from("/home/me/src/widgets"),
+            read_only: false,
+            from: Place::built_in(),
+        },
+        env: BTreeMap::new(),
+        mounts: Vec::new(),
+        policy: Policy {
+            allow: rules("repo.allow", &["api.example.com", ".example.org", "db.example.net:5432"]),
+            ..Policy::default()
+        },
+        sandbox_enabled: Sourced::built_in(true),
+        limits: Limits::default(),
+        home_volume: Sourced::built_in("sandboxc-home".to_owned()),
+        upstream_dns: Vec::new(),
+        extra_ca: None,
+        pool: Sourced::built_in("10.213.0.0/16".parse().unwrap()),
+    }
+}
+
+/// Its plan for a command.
+pub fn plan_of(resolved: &Resolved, command: &[&str]) -> Plan {
+    let command = Command::Run(command.iter().map(|&word| word.to_owned()).collect());
+    plan(Request { resolved, session: "test", command: &command, attempt: 0 }).unwrap()
+}
