@@ -20,7 +20,11 @@ pub(super) trait Disk {
             return real;
         }
         match (path.parent(), path.file_name()) {
-            (Some(parent), Some(name)) if !parent.as_os_str().is_empty() => self.canonical_or_parent(parent).join(name),
+            // A bare name stands in the current directory.
+            (Some(parent), Some(name)) if parent.as_os_str().is_empty() => {
+                self.canonical(Path::new(".")).map_or_else(|_| path.to_path_buf(), |here| here.join(name))
+            }
+            (Some(parent), Some(name)) => self.canonical_or_parent(parent).join(name),
             _ => path.to_path_buf(),
         }
     }

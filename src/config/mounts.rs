@@ -36,7 +36,8 @@ impl Guarded {
             let what = if home == real { "is" } else { "holds" };
             return Some(format!("it {what} your home directory"));
         }
-        self.files.iter().find(|(_, file)| file.starts_with(real)).map(|(what, _)| format!("it holds {what}"))
+        let (what, file) = self.files.iter().find(|(_, file)| file.starts_with(real))?;
+        Some(format!("it holds {what}, `{}`", file.display()))
     }
 }
 
@@ -63,7 +64,7 @@ impl Ground<'_> {
                     Code::WorkspaceRefused,
                     format!("`{}` cannot be a workspace: {why}", self.repo_dir.display()),
                 )
-                .help("run from the directory of one project"),
+                .help("run from the directory of one project, and keep what limits it elsewhere"),
             );
         }
         let source = self.repo_dir.to_path_buf();
