@@ -9,6 +9,7 @@ mod duration;
 mod explain;
 mod image;
 mod run;
+mod schema;
 mod validate;
 
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ enum Command {
     Validate(validate::ValidateArgs),
     /// Say whether a URL or HOST:PORT is allowed, by which rule, and where that rule stands
     Explain(explain::ExplainArgs),
+    /// Print the JSON Schema of a config file
+    Schema(schema::SchemaArgs),
     /// The images a sandbox runs from
     #[command(subcommand)]
     Image(image::ImageCommand),
@@ -102,6 +105,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Agent(args) => run::agent(args),
         Command::Validate(args) => validate::validate(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Schema(args) => schema::schema(&args),
         Command::Image(command) => image::image(&command),
     };
     result.unwrap_or_else(|failure| {

@@ -1,5 +1,5 @@
-//! One pure function per target: [`Plan`](crate::plan::Plan) → bytes. Siblings share `File`, `Podman` and the YAML
-//! writer, and never call each other; what combines them (`tree`, `script`) is given their output.
+//! One pure function per target: [`Plan`](crate::plan::Plan) → bytes. Siblings share `File`, `Podman`, the limits and the
+//! calls of the recipe (`network`), and never call each other otherwise; `tree` combines them.
 //!
 //! May depend on: `plan`, `config`, `policy`, `source`.
 
@@ -12,7 +12,6 @@ mod podman;
 pub mod router;
 pub mod script;
 pub mod tree;
-mod yaml;
 
 use thiserror::Error;
 

@@ -33,7 +33,9 @@ pub struct Place {
     pub file: String,
     /// Line, counted from 1; 0 for places that have no lines.
     pub line: u32,
-    /// Column in characters, counted from 1; 0 for places that have no columns.
+    /// Column in characters, counted from 1; 0 for places that have no columns. Not written out: a reader of emitted
+    /// output wants the line, and columns would change with the order of keys.
+    #[serde(skip)]
     pub column: u32,
 }
 

@@ -16,9 +16,11 @@ use crate::source::{FileId, Span};
 mod build;
 mod scalar;
 mod text;
+mod write;
 
 pub use scalar::plain as plain_number;
 pub use text::{NotUtf8, normalise};
+pub use write::write;
 
 /// Bounds of one file.
 pub struct Limits {

@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::config::yaml;
 use crate::plan::{Plan, SESSION_LABEL};
 
-use super::yaml::to_yaml;
 use super::{EmitError, File, Podman, header};
 
 mod agent;
@@ -61,8 +61,8 @@ pub fn stream(plan: &Plan, podman: Podman, router_files: &[File], agent_files: &
 }
 
 fn documents(maps: &[ConfigMap], pod: &Pod) -> Result<String, EmitError> {
-    let mut texts = maps.iter().map(to_yaml).collect::<Result<Vec<_>, _>>()?;
-    texts.push(to_yaml(pod)?);
+    let mut texts = maps.iter().map(yaml::write).collect::<Result<Vec<_>, _>>().map_err(EmitError::Internal)?;
+    texts.push(yaml::write(pod).map_err(EmitError::Internal)?);
     Ok(texts.join("---\n"))
 }
 

@@ -2,6 +2,7 @@
 
 use ipnet::Ipv4Net;
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Label on everything that belongs to a session; its value is the session id.
@@ -82,10 +83,30 @@ pub(super) fn names(session: &str, egress: Ipv4Net, content: &impl Serialize) ->
 }
 
 /// The first `digits` hexadecimal digits of the SHA-256 of the JSON form (maps are sorted, so it is canonical).
+///
+/// Places do not count: a comment added above an entry must not rename what the entry made.
 pub(super) fn hash(content: &impl Serialize, digits: usize) -> String {
-    // Serialisation of our own plain types to JSON cannot fail; an empty text would still give a valid name.
-    let json = serde_json::to_vec(content).unwrap_or_default();
-    Sha256::digest(&json).iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(digits).collect()
+    // Serialisation of our own plain types to JSON cannot fail; null would still give a valid name.
+    let mut json = serde_json::to_value(content).unwrap_or_default();
+    forget_places(&mut json);
+    Sha256::digest(json.to_string()).iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(digits).collect()
+}
+
+/// Removes every [`Place`](crate::source::Place): an object of exactly `file` and `line`. No map with keys of a user's
+/// choosing has plain values under them, so none can look like one.
+fn forget_places(json: &mut Value) {
+    match json {
+        Value::Object(map) => {
+            map.retain(|_, value| !is_place(value));
+            map.values_mut().for_each(forget_places);
+        }
+        Value::Array(list) => list.iter_mut().for_each(forget_places),
+        _ => {}
+    }
+}
+
+fn is_place(value: &Value) -> bool {
+    value.as_object().is_some_and(|map| map.len() == 2 && map.contains_key("file") && map.contains_key("line"))
 }
 
 /// The first eight bytes of the hash as a number, for choosing a subnet.
@@ -107,6 +128,16 @@ mod tests {
             assert!(value.len() + "-forwarder".len() <= 63, "{key}: {value}");
             assert!(key == "egress_subnet" || session_is_valid(&value[..value.len().min(32)]) || key == "hash");
         }
+    }
+
+    #[test]
+    fn places_do_not_count_and_everything_else_does() {
+        let at = |line| crate::source::Place { file: "x".to_owned(), line, column: 1 };
+        let value = |text: &str, line| crate::source::Sourced::new(text.to_owned(), at(line));
+        let env = |name: &str, value| std::collections::BTreeMap::from([(name.to_owned(), value)]);
+        assert_eq!(hash(&env("from", value("a", 1)), 12), hash(&env("from", value("a", 2)), 12));
+        assert_ne!(hash(&env("from", value("a", 1)), 12), hash(&env("from", value("b", 1)), 12));
+        assert_ne!(hash(&env("from", value("a", 1)), 12), hash(&env("file", value("a", 1)), 12));
     }
 
     #[test]

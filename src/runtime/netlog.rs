@@ -10,12 +10,14 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::RuntimeError;
 use super::podman::Podman;
 use crate::plan::Plan;
+use crate::policy::{Policy, Reason, Verdict, parse_dns_line};
 
 /// A reader of the router's output.
 #[derive(Debug)]
@@ -89,7 +91,49 @@ fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
     Some(map)
 }
 
-/// A line of dnsmasq's query log: only refusals are decisions.
-fn dns_line(_line: &str, _session: &str, _policy: &crate::policy::Policy) -> Option<Map<String, Value>> {
-    None
+/// A line of dnsmasq's query log: only refusals are decisions, since an answer opens nothing by itself.
+fn dns_line(line: &str, session: &str, policy: &Policy) -> Option<Map<String, Value>> {
+    let query = parse_dns_line(line).filter(|query| !query.answered)?;
+    let decision = policy.decide(&query.name, 443);
+    let allowed = decision.verdict == Verdict::Allow;
+    let value = json!({
+        "ts": now(),
+        "session": session,
+        "tier": "dns",
+        "verdict": "deny",
+        "rule": decision.rule.filter(|_| !allowed),
+        // A name that resolves never gets here, unless dnsmasq and `decide` disagree.
+        "reason": if allowed { Reason::BadRequest.code() } else { decision.reason.code() },
+        "host": query.name,
+        "port": 53,
+    });
+    let Value::Object(map) = value else { return None };
+    Some(map)
+}
+
+/// Seconds since the epoch, to the millisecond, as nginx writes them.
+fn now() -> f64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    (since.as_secs_f64() * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_refusals_become_lines_and_text_stays_text() {
+        let policy = Policy::default();
+        let line = dns_line(r#"dnsmasq[7]: config a"b is c.evil is NXDOMAIN"#, "s", &policy).unwrap();
+        assert_eq!(line["host"], "a\"b is c.evil");
+        assert_eq!((&line["verdict"], &line["reason"]), (&json!("deny"), &json!("bad-host")));
+        assert!(dns_line("dnsmasq[7]: config a.example.com is 127.0.1.1", "s", &policy).is_none());
+        assert!(dns_line("{\"verdict\":\"allow\"}", "s", &policy).is_none());
+    }
+
+    #[test]
+    fn a_line_that_is_no_json_object_is_no_decision() {
+        assert!(decision_line("[1]", "s").is_none());
+        assert_eq!(decision_line("{\"a\":1}", "s").unwrap()["session"], "s");
+    }
 }

@@ -2,5 +2,6 @@
 
 mod config;
 mod emit;
+mod examples;
 mod fixture;
 mod tidy;

@@ -1,0 +1,966 @@
+#!/bin/sh
+# Sandbox fa139bbef7c4, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# (124 when time is over, 125 when the sandbox cannot be set up).
+set -eu
+
+phase=setup
+work=$(mktemp -d)
+log_reader=
+
+finish() {
+    code=$?
+    trap '' HUP INT TERM
+    trap - EXIT
+    # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
+    podman rm --force --ignore --time 0 sandboxc-fa139bbef7c4-router-router sandboxc-fa139bbef7c4-default-forwarder sandboxc-fa139bbef7c4-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-fa139bbef7c4-router sandboxc-fa139bbef7c4-default >/dev/null 2>&1 || true
+    [ -z "$log_reader" ] || wait "$log_reader" || true
+    podman network rm --force sandboxc-fa139bbef7c4-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-fa139bbef7c4-router-files sandboxc-fa139bbef7c4-agent-files >/dev/null 2>&1 || true
+    rm -rf "$work"
+    if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
+        echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
+        code=125
+    fi
+    exit "$code"
+}
+trap finish EXIT
+trap 'phase=ended; exit 129' HUP
+trap 'phase=ended; exit 130' INT
+trap 'phase=ended; exit 143' TERM
+
+manifest() {
+    cat <<'END_OF_MANIFEST'
+# sandboxc plan fa139bbef7c4, session default, for podman 5.4
+#
+# Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
+#   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
+#   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-fa139bbef7c4-net
+#   podman kube play --network sandboxc-fa139bbef7c4-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-fa139bbef7c4-router-infra
+#
+# Limits that this manifest alone does not keep:
+#   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
+#   pids_limit: kube play honours it since podman 5.5; `sandboxc run` and the script target set it with `podman update` before the start
+#   timeout: kube play has none; `sandboxc run` and the script target end the container when it is over
+#
+# Permissions, and where each was given:
+#   egress   allow *.net 80 443  (.sandboxc/sandbox.yaml:26)
+#   egress   allow .cdn.example.net 80 443  (.sandboxc/sandbox.yaml:18)
+#   egress   allow .example.org 80 443  (.sandboxc/sandbox.yaml:17)
+#   egress   allow 203.0.113.7 8443  (.sandboxc/sandbox.yaml:24)
+#   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:16)
+#   egress   allow db.example.net 80 443 5432  (.sandboxc/sandbox.yaml:19)
+#   egress   allow git.example.net 80 443 22 9418  (.sandboxc/sandbox.yaml:20)
+#   egress   allow mirror.example.com 80 443  (server.yaml:6)
+#   egress   allow static.example.com 80 443  (allowed-hosts:2)
+#   egress   allow status.example.com 80 443  (server.yaml:29)
+#   egress   allow wiki.corp.example.com 80 443 (may be private)  (.sandboxc/sandbox.yaml:22)
+#   egress   at most .example.com  (server.yaml:9)
+#   egress   at most .example.net  (server.yaml:11)
+#   egress   at most .example.org  (server.yaml:10)
+#   egress   at most 203.0.113.7  (server.yaml:16)
+#   egress   at most db.example.net  (server.yaml:13)
+#   egress   at most git.example.net  (server.yaml:14)
+#   egress   at most mirror.example.com  (server.yaml:12)
+#   egress   at most wiki.corp.example.com  (server.yaml:15)
+#   egress   deny .tracker.example.org  (server.yaml:7)
+#   egress   deny api.example.com  (server.yaml:7)
+#   env      CI  (.sandboxc/sandbox.yaml:8)
+#   env      GREETING  (.sandboxc/sandbox.yaml:9)
+#   env      HOME  (built in)
+#   env      LANG  (.sandboxc/sandbox.yaml:10)
+#   env      NOTICE  (.sandboxc/sandbox.yaml:11)
+#   home     volume sandboxc-home at /home/agent  (built in)
+#   identity host-user: no capabilities  (.sandboxc/sandbox.yaml:5)
+#   image    agent docker.io/library/debian:trixie-slim  (.sandboxc/sandbox.yaml:3)
+#   image    router localhost/sandboxc-router:0.1.0  (server.yaml:3)
+#   limit    cpus 1000/1000  (server.yaml:32)
+#   limit    memory 4294967296 bytes, no swap  (.sandboxc/sandbox.yaml:27)
+#   limit    pids 256  (.sandboxc/sandbox.yaml:27)
+#   limit    timeout 3600s  (server.yaml:32)
+#   mount    /home/me/src/full at /home/me/src/full, read-write  (built in)
+#   mount    /home/me/src/full/fixtures at /fixtures, read-only  (.sandboxc/sandbox.yaml:13)
+apiVersion: v1
+kind: ConfigMap
+data:
+  dns.conf: |
+    # The agent's name server. Allowed names resolve to loopback addresses of the agent pod, where the forwarder listens;
+    # everything else is NXDOMAIN; nothing is ever forwarded. `local=` makes other record types of a name NODATA where
+    # `address=` stands beside it, and NXDOMAIN where it stands alone.
+    port=53
+    listen-address=10.213.52.186
+    bind-interfaces
+    no-resolv
+    no-poll
+    no-hosts
+    no-ident
+    local-ttl=30
+    cache-size=0
+    pid-file=
+    user=
+    group=
+    keep-in-foreground
+    log-facility=-
+    log-async=100
+    log-queries
+    local=/localhost/
+    address=/localhost/127.0.0.1
+    local=/#/
+    # .sandboxc/sandbox.yaml:24
+    local=/203-0-113-7.ip.sandboxc.internal/
+    address=/203-0-113-7.ip.sandboxc.internal/127.0.1.2
+    local=/*.203-0-113-7.ip.sandboxc.internal/
+    # .sandboxc/sandbox.yaml:16
+    local=/api.example.com/
+    address=/api.example.com/127.0.1.1
+    local=/*.api.example.com/
+    # .sandboxc/sandbox.yaml:19
+    local=/db.example.net/
+    address=/db.example.net/127.0.1.3
+    local=/*.db.example.net/
+    address=/*.db.example.net/127.0.1.1
+    # .sandboxc/sandbox.yaml:26
+    local=/example.net/
+    address=/example.net/127.0.1.1
+    # .sandboxc/sandbox.yaml:17
+    local=/example.org/
+    address=/example.org/127.0.1.1
+    # .sandboxc/sandbox.yaml:20
+    local=/git.example.net/
+    address=/git.example.net/127.0.1.4
+    local=/*.git.example.net/
+    address=/*.git.example.net/127.0.1.1
+    # server.yaml:6
+    local=/mirror.example.com/
+    address=/mirror.example.com/127.0.1.1
+    local=/*.mirror.example.com/
+    # allowed-hosts:2
+    local=/static.example.com/
+    address=/static.example.com/127.0.1.1
+    local=/*.static.example.com/
+    # server.yaml:29
+    local=/status.example.com/
+    address=/status.example.com/127.0.1.1
+    local=/*.status.example.com/
+    # server.yaml:7
+    local=/tracker.example.org/
+    # .sandboxc/sandbox.yaml:22
+    local=/wiki.corp.example.com/
+    address=/wiki.corp.example.com/127.0.1.1
+    local=/*.wiki.corp.example.com/
+  entry.sh: |
+    #!/bin/sh
+    # The router: name server for the agent, resolvers for nginx, nginx. They live and end together.
+    #   entry.sh         runs it
+    #   entry.sh ready   waits until everything listens, at most about ten seconds
+    set -u
+    files=${SANDBOXC_FILES:-/etc/sandboxc}
+
+    # Table, then address and port as the kernel prints them (little-endian), for each listener.
+    listeners='
+    udp BA34D50A:0035
+    udp 0100007F:14E9
+    udp 0100007F:14EA
+    tcp BA34D50A:0035
+    tcp BA34D50A:0050
+    tcp BA34D50A:01BB
+    tcp BA34D50A:4E20
+    tcp BA34D50A:4E21
+    tcp BA34D50A:4E22
+    '
+
+    # listening TABLE ADDRESS:PORT
+    listening() {
+        while read -r _ local _ state _; do
+            case $1:$state in
+                tcp:0A | udp:07) [ "$local" != "$2" ] || return 0 ;;
+            esac
+        done <"/proc/net/$1"
+        return 1
+    }
+
+    missing() {
+        while read -r table local; do
+            [ -n "$table" ] || continue
+            listening "$table" "$local" || { echo "$table $local"; return; }
+        done <<END
+    $listeners
+    END
+    }
+
+    ready() {
+        tries=0
+        while absent=$(missing); [ -n "$absent" ] || [ ! -s /tmp/sandboxc/nginx.pid ]; do
+            tries=$((tries + 1))
+            if [ "$tries" -gt 400 ]; then
+                echo "router: nothing listens on ${absent:-the unix sockets}" >&2
+                exit 1
+            fi
+            sleep 0.02
+        done
+        exit 0
+    }
+
+    if [ "${1-}" = ready ]; then
+        ready
+    fi
+
+    # One ends, all end. TERM is the usual end.
+    children=
+    down() {
+        trap '' TERM INT CHLD
+        # Names and numbers of our own children only.
+        # shellcheck disable=SC2086
+        [ -z "$children" ] || kill -TERM $children 2>/dev/null
+        wait
+        exit "$1"
+    }
+
+    mkdir -p /tmp/sandboxc
+    trap 'down 143' TERM INT
+    trap 'echo "router: a process ended; all end" >&2; down 1' CHLD
+    dnsmasq --conf-file="$files/dns.conf" &
+    children="$children $!"
+    dnsmasq --conf-file="$files/resolver.conf" &
+    children="$children $!"
+    dnsmasq --conf-file="$files/resolver-private.conf" &
+    children="$children $!"
+    nginx -e stderr -c "$files/nginx.conf" &
+    children="$children $!"
+    while :; do
+        wait
+    done
+  hosts-443.map: |
+    # Port 443: who may be reached. `name` is one host, `*.name` its subdomains, `.name` both; the longest match holds.
+    default "deny not-allowed";
+    *.net "deny above-ceiling";
+    api.example.com "pass allowed repo.allow[0]"; # .sandboxc/sandbox.yaml:16
+    .cdn.example.net "pass allowed repo.allow[2]"; # .sandboxc/sandbox.yaml:18
+    db.example.net "pass allowed repo.allow[3]"; # .sandboxc/sandbox.yaml:19
+    .example.com "deny not-allowed";
+    .example.net "pass allowed repo.allow[7]"; # .sandboxc/sandbox.yaml:26
+    .example.org "pass allowed repo.allow[1]"; # .sandboxc/sandbox.yaml:17
+    git.example.net "pass allowed repo.allow[4]"; # .sandboxc/sandbox.yaml:20
+    mirror.example.com "pass allowed server.allow[0]"; # server.yaml:6
+    static.example.com "pass allowed allow_file[2]"; # allowed-hosts:2
+    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:29
+    .tracker.example.org "deny denied server.deny[0]"; # server.yaml:7
+    wiki.corp.example.com "private allowed repo.allow[5]"; # .sandboxc/sandbox.yaml:22
+    203.0.113.7 "deny port-not-allowed repo.allow[6]"; # .sandboxc/sandbox.yaml:24
+  hosts-80.map: |
+    # Port 80: who may be reached. `name` is one host, `*.name` its subdomains, `.name` both; the longest match holds.
+    default "deny not-allowed";
+    *.net "deny above-ceiling";
+    api.example.com "deny denied server.deny[1]"; # server.yaml:7
+    .cdn.example.net "pass allowed repo.allow[2]"; # .sandboxc/sandbox.yaml:18
+    db.example.net "pass allowed repo.allow[3]"; # .sandboxc/sandbox.yaml:19
+    .example.com "deny not-allowed";
+    .example.net "pass allowed repo.allow[7]"; # .sandboxc/sandbox.yaml:26
+    .example.org "pass allowed repo.allow[1]"; # .sandboxc/sandbox.yaml:17
+    git.example.net "pass allowed repo.allow[4]"; # .sandboxc/sandbox.yaml:20
+    mirror.example.com "pass allowed server.allow[0]"; # server.yaml:6
+    static.example.com "pass allowed allow_file[2]"; # allowed-hosts:2
+    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:29
+    .tracker.example.org "deny denied server.deny[0]"; # server.yaml:7
+    wiki.corp.example.com "private allowed repo.allow[5]"; # .sandboxc/sandbox.yaml:22
+    203.0.113.7 "deny port-not-allowed repo.allow[6]"; # .sandboxc/sandbox.yaml:24
+  nginx.conf: |
+    # The router's web and TCP side. It dials by the name that it checked, never by an address that a client chose.
+    # A decision is looked up as `ROUTE REASON [RULE]`, ROUTE being deny, pass, or private (pass, and the name may lead to
+    # special-purpose addresses); hosts-*.map holds one line for each name where decisions change.
+    daemon off;
+    pid /tmp/sandboxc/nginx.pid;
+    error_log stderr error;
+    worker_processes 1;
+    load_module /usr/lib/nginx/modules/ngx_stream_module.so;
+    load_module /usr/lib/nginx/modules/ngx_http_js_module.so;
+
+    events {
+        worker_connections 4096;
+    }
+
+    # Port 443, by the SNI of the ClientHello, and named ports.
+    stream {
+        map_hash_bucket_size 128;
+        map_hash_max_size 2048;
+
+        # The one normal form, before anything else reads the name: LDH labels, at least two, 253 bytes, last one no number;
+        # one trailing dot does not matter. Without it `unix:` paths and NUL bytes would get as far as proxy_pass.
+        map $ssl_preread_server_name $tls_name {
+            "~*\A(?=.{1,253}\.?\z)((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)\.?\z" $1;
+            "~\A((?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?:\.(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])){3})\z" $1;
+            default "";
+        }
+        map $tls_name $tls_table {
+            hostnames;
+            include /etc/sandboxc/hosts-443.map;
+        }
+        map "$ssl_preread_protocol|$tls_name" $tls_decision {
+            "|" "deny not-tls";
+            "~\|\z" "deny bad-host";
+            default $tls_table;
+        }
+        map $tls_decision $tls_route { "~\A(\S+)" $1; }
+        map $tls_decision $tls_reason { "~\A\S+ (\S+)" $1; }
+        map $tls_decision $tls_rule { "~\A\S+ \S+ (\S+)\z" $1; }
+        map $tls_route $tls_socket {
+            pass unix:/tmp/sandboxc/pass.sock;
+            private unix:/tmp/sandboxc/pass-private.sock;
+            default unix:/tmp/sandboxc/deny.sock;
+        }
+
+        # The log tells what happened, not only what was decided: allowed without a usable address is a denial.
+        map $ssl_preread_server_name $tls_printable { "~\A[ -~]{1,255}\z" $ssl_preread_server_name; }
+        map $tls_name $tls_host { "" $tls_printable; default $tls_name; }
+        map $upstream_addr $dialled { volatile; "~\A[0-9][0-9.:, ]*\z" $upstream_addr; }
+        map "$tls_reason $status $dialled" $tls_outcome {
+            volatile;
+            "~\A\S+ 403 " not-allowed;
+            "~\Aallowed 50\d \z" address-refused;
+            default $tls_reason;
+        }
+        map $tls_outcome $tls_verdict { volatile; allowed allow; default deny; }
+        log_format tls escape=json '{"ts":$msec,"tier":"passthrough","verdict":"$tls_verdict","rule":"$tls_rule",'
+            '"reason":"$tls_outcome","host":"$tls_host","port":443,"status":$status,"bytes_sent":$bytes_sent,'
+            '"bytes_received":$bytes_received,"duration":$session_time,"upstream":"$dialled"}';
+
+        resolver 127.0.0.1:5353 ipv6=off;
+        resolver_timeout 15s;
+        preread_buffer_size 16k;
+        preread_timeout 10s;
+        proxy_connect_timeout 10s;
+        proxy_timeout 15m;
+        proxy_half_close on;
+        proxy_socket_keepalive on;
+        access_log /dev/stdout tls;
+
+        # `pass` hands the untouched connection over; the server that gets it writes the log line.
+        server {
+            listen 10.213.52.186:443 so_keepalive=on;
+            allow 10.213.52.187;
+            deny all;
+            ssl_preread on;
+            pass $tls_socket;
+        }
+        server {
+            listen unix:/tmp/sandboxc/pass.sock;
+            ssl_preread on;
+            proxy_pass $tls_name:443;
+        }
+        server {
+            listen unix:/tmp/sandboxc/pass-private.sock;
+            ssl_preread on;
+            resolver 127.0.0.1:5354 ipv6=off;
+            proxy_pass $tls_name:443;
+        }
+        # Two hops for a denial: the first knows the name and logs it, the second speaks TLS and says unrecognized_name.
+        server {
+            listen unix:/tmp/sandboxc/deny.sock;
+            ssl_preread on;
+            proxy_pass unix:/tmp/sandboxc/reject.sock;
+        }
+        server {
+            listen unix:/tmp/sandboxc/reject.sock ssl;
+            ssl_reject_handshake on;
+            access_log off;
+            return "";
+        }
+
+        # Named ports: each leads to one host and port.
+        map $tcp_port $tcp_log_port { "" 0; default $tcp_port; }
+        map "$tcp_rule $status $dialled" $tcp_outcome {
+            volatile;
+            "~\A\S* 403 " not-allowed;
+            "~ 50\d \z" address-refused;
+            default allowed;
+        }
+        map $tcp_outcome $tcp_verdict { volatile; allowed allow; default deny; }
+        log_format tcp escape=json '{"ts":$msec,"tier":"tcp","verdict":"$tcp_verdict","rule":"$tcp_rule",'
+            '"reason":"$tcp_outcome","host":"$tcp_host","port":$tcp_log_port,"status":$status,"bytes_sent":$bytes_sent,'
+            '"bytes_received":$bytes_received,"duration":$session_time,"upstream":"$dialled"}';
+        server {
+            listen 10.213.52.186:20000 so_keepalive=on; # .sandboxc/sandbox.yaml:24
+            allow 10.213.52.187;
+            deny all;
+            access_log /dev/stdout tcp;
+            set $tcp_host "203.0.113.7";
+            set $tcp_port 8443;
+            set $tcp_rule "repo.allow[6]";
+            proxy_pass $tcp_host:$tcp_port;
+        }
+        server {
+            listen 10.213.52.186:20001 so_keepalive=on; # .sandboxc/sandbox.yaml:19
+            allow 10.213.52.187;
+            deny all;
+            access_log /dev/stdout tcp;
+            set $tcp_host "db.example.net";
+            set $tcp_port 5432;
+            set $tcp_rule "repo.allow[3]";
+            proxy_pass $tcp_host:$tcp_port;
+        }
+        server {
+            listen 10.213.52.186:20002 so_keepalive=on; # .sandboxc/sandbox.yaml:20
+            allow 10.213.52.187;
+            deny all;
+            access_log /dev/stdout tcp;
+            set $tcp_host "git.example.net";
+            set $tcp_port 22;
+            set $tcp_rule "repo.allow[4]";
+            proxy_pass $tcp_host:$tcp_port;
+        }
+    }
+
+    # Port 80, by the Host header. The verdict is settled by the request's head; no body is read for it.
+    http {
+        map_hash_bucket_size 128;
+        map_hash_max_size 2048;
+        js_path /etc/sandboxc/;
+        js_import refusal from refusal.js;
+        js_set $web_refusal refusal.json;
+
+        # What the client wrote and what nginx made of it must be one name; the port, if there, must be 80.
+        map "$http_host|$host" $web_name {
+            "~*\A(?=[^:|]{1,253}\.?[:|])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)\.?(?::80)?\|\1\z" $host;
+            "~\A((?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?:\.(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])){3})(?::80)?\|\1\z" $host;
+            default "";
+        }
+        map $web_name $web_table {
+            hostnames;
+            include /etc/sandboxc/hosts-80.map;
+        }
+        # Origin form alone: an absolute URI would name a second host.
+        map $request $web_form { "~\A[A-Z_-]+ /" origin; default other; }
+        map "$web_form|$web_name" $web_decision {
+            "~\Aother" "deny bad-request";
+            "~\|\z" "deny bad-host";
+            default $web_table;
+        }
+        map $web_decision $web_route { "~\A(\S+)" $1; }
+        map $web_decision $web_reason { "~\A\S+ (\S+)" $1; }
+        map $web_decision $web_rule { "~\A\S+ \S+ (\S+)\z" $1; }
+
+        # Log lines stay below 4096 bytes, so that a pipe takes each whole, and hold printable ASCII only.
+        map $http_host $web_printable { "~\A[ -~]{1,255}\z" $http_host; }
+        map $web_name $web_host { "" $web_printable; default $web_name; }
+        map $request $web_method { "~\A([A-Z_-]{1,32}) " $1; }
+        map $request_uri $web_path { "~\A([!->@-~]{1,1024})" $1; }
+        map $status $web_status { volatile; "~\A0*([1-9]\d*)\z" $1; default 0; }
+        map $upstream_addr $dialled { volatile; "~\A[0-9][0-9.:, ]*\z" $upstream_addr; }
+        # 400 and the like without an upstream are nginx's own answers to malformed requests, before any decision.
+        map "$web_reason $web_status $dialled" $web_outcome {
+            volatile;
+            "~\A\S+ 4(00|05|13|14|94) \z" bad-request;
+            "~\A\S+ 50[15] \z" bad-request;
+            "~\Aallowed 403 \z" not-allowed;
+            "~\Aallowed 50\d \z" address-refused;
+            default $web_reason;
+        }
+        map $web_outcome $web_because { volatile; bad-request ""; default $web_rule; }
+        map $web_outcome $web_verdict { volatile; allowed allow; default deny; }
+        log_format web escape=json '{"ts":$msec,"tier":"http","verdict":"$web_verdict","rule":"$web_because",'
+            '"reason":"$web_outcome","host":"$web_host","port":80,"method":"$web_method","path":"$web_path",'
+            '"status":$web_status,"bytes_sent":$bytes_sent,"bytes_received":$request_length,"duration":$request_time,'
+            '"upstream":"$dialled"}';
+        access_log /dev/stdout web;
+
+        # Nothing is kept on disk; the paths must exist all the same.
+        client_body_temp_path /tmp/sandboxc/body;
+        proxy_temp_path /tmp/sandboxc/proxy;
+        fastcgi_temp_path /tmp/sandboxc/fastcgi;
+        uwsgi_temp_path /tmp/sandboxc/uwsgi;
+        scgi_temp_path /tmp/sandboxc/scgi;
+
+        server_tokens off;
+        client_max_body_size 0;
+        client_body_timeout 15m;
+        send_timeout 15m;
+        large_client_header_buffers 4 64k;
+        underscores_in_headers on;
+        merge_slashes off;
+
+        # Streaming both ways, unbuffered, with idle timeouts only.
+        proxy_http_version 1.1;
+        proxy_buffering off;
+        proxy_request_buffering off;
+        proxy_buffer_size 64k;
+        proxy_buffers 4 64k;
+        proxy_busy_buffers_size 64k;
+        proxy_max_temp_file_size 0;
+        proxy_connect_timeout 10s;
+        proxy_read_timeout 15m;
+        proxy_send_timeout 15m;
+        proxy_socket_keepalive on;
+        # A client may end its side before the answer comes.
+        proxy_ignore_client_abort on;
+
+        # Only what the client sent goes up, and only what the server sent comes down; neither steers this nginx.
+        map $http_upgrade $web_upgrade { "~*\Awebsocket\z" websocket; default ""; }
+        map $web_upgrade $web_connection { websocket upgrade; default close; }
+        proxy_set_header Host $host;
+        proxy_set_header Upgrade $web_upgrade;
+        proxy_set_header Connection $web_connection;
+        proxy_set_header HTTP2-Settings "";
+        proxy_ignore_headers X-Accel-Redirect X-Accel-Expires X-Accel-Limit-Rate X-Accel-Buffering X-Accel-Charset;
+        proxy_pass_header Server;
+        proxy_pass_header Date;
+        proxy_redirect off;
+
+        # An answer of nginx's own comes here again, with its status already set.
+        map $status $web_again { volatile; "~\A0" ""; default 1; }
+        recursive_error_pages on;
+        error_page 400 405 413 414 500 501 502 503 504 505 /;
+        error_page 494 =400 /;
+        error_page 418 = @private;
+
+        resolver 127.0.0.1:5353 ipv6=off;
+        resolver_timeout 15s;
+
+        server {
+            listen 10.213.52.186:80 default_server so_keepalive=on;
+            server_name _;
+            allow 10.213.52.187;
+            deny all;
+
+            location / {
+                default_type application/json;
+                if ($web_again) { return 200 $web_refusal; }
+                if ($web_route = deny) { return 403 $web_refusal; }
+                if ($web_route = private) { return 418; }
+                proxy_pass http://$host:80;
+            }
+            location @private {
+                resolver 127.0.0.1:5354 ipv6=off;
+                proxy_pass http://$host:80;
+            }
+        }
+    }
+  refusal.js: |
+    // The body of a refusal on port 80: the same reason and rule as in the log.
+    const reasons = {"above-ceiling":{"hint":"ask the owner of this machine: the server config forbids it","text":"the server's ceiling does not include it"},"address-refused":{"hint":"if the host is meant to be private, say `private: true` on its entry or name its range in the server's network.reachable","text":"the name does not resolve to an address that may be reached"},"bad-host":{"hint":"use the full name of the host","text":"the host is missing or not a full host name"},"bad-request":{"hint":"send a plain HTTP/1.1 request in origin form (`GET /path` with one Host header); HTTPS needs no proxy","text":"the request is malformed or of a kind that is not forwarded"},"denied":{"hint":"ask the owner of this machine: the server config forbids it","text":"the server's deny list names it"},"not-allowed":{"hint":"add the host to network.allow in .sandboxc/sandbox.yaml","text":"no allow entry matches this host"},"not-tls":{"hint":"port 443 carries TLS only; name another port as `host:port` in network.allow","text":"the connection does not start with a TLS ClientHello"},"port-not-allowed":{"hint":"add `host:port` to network.allow in .sandboxc/sandbox.yaml","text":"the entry for this host does not name this port"},"upstream-failed":{"hint":"try again later","text":"the host is allowed but did not answer"}};
+
+    function json(r) {
+        const v = r.variables;
+        // Only here can an allowed request fail after its host was dialled.
+        const code = v.web_outcome === 'allowed' ? 'upstream-failed' : v.web_outcome;
+        const reason = reasons[code] || { text: code, hint: '' };
+        return JSON.stringify({
+            error: reason.text,
+            reason: code,
+            rule: v.web_because || null,
+            host: v.web_host || '',
+            method: v.web_method || '',
+            path: v.web_path || '',
+            hint: reason.hint,
+        }) + '\n';
+    }
+
+    export default { json };
+  resolver-private.conf: |
+    # nginx's resolver for allowed names that may lead to special-purpose addresses. An answer that
+    # holds an address of a `bogus-nxdomain` block is NXDOMAIN as a whole; names that are not below are refused.
+    port=5354
+    listen-address=127.0.0.1
+    bind-interfaces
+    no-resolv
+    no-poll
+    no-hosts
+    no-ident
+    strict-order
+    fast-dns-retry
+    cache-size=1000
+    dns-forward-max=1000
+    pid-file=
+    user=
+    group=
+    keep-in-foreground
+    log-facility=-
+    log-async=100
+    bogus-nxdomain=0.0.0.0/8
+    bogus-nxdomain=10.213.52.184/29
+    bogus-nxdomain=10.213.192.0/18
+    bogus-nxdomain=127.0.0.0/8
+    bogus-nxdomain=169.254.1.0/30
+    bogus-nxdomain=224.0.0.0/3
+    server=/wiki.corp.example.com/192.0.2.53
+  resolver.conf: |
+    # nginx's resolver for allowed names. An answer that
+    # holds an address of a `bogus-nxdomain` block is NXDOMAIN as a whole; names that are not below are refused.
+    port=5353
+    listen-address=127.0.0.1
+    bind-interfaces
+    no-resolv
+    no-poll
+    no-hosts
+    no-ident
+    strict-order
+    fast-dns-retry
+    cache-size=1000
+    dns-forward-max=1000
+    pid-file=
+    user=
+    group=
+    keep-in-foreground
+    log-facility=-
+    log-async=100
+    bogus-nxdomain=0.0.0.0/8
+    bogus-nxdomain=10.0.0.0/12
+    bogus-nxdomain=10.16.0.0/14
+    bogus-nxdomain=10.21.0.0/16
+    bogus-nxdomain=10.22.0.0/15
+    bogus-nxdomain=10.24.0.0/13
+    bogus-nxdomain=10.32.0.0/11
+    bogus-nxdomain=10.64.0.0/10
+    bogus-nxdomain=10.128.0.0/9
+    bogus-nxdomain=100.64.0.0/10
+    bogus-nxdomain=127.0.0.0/8
+    bogus-nxdomain=169.254.0.0/16
+    bogus-nxdomain=172.16.0.0/12
+    bogus-nxdomain=192.0.0.0/24
+    bogus-nxdomain=192.0.2.0/24
+    bogus-nxdomain=192.88.99.0/24
+    bogus-nxdomain=192.168.0.0/16
+    bogus-nxdomain=198.18.0.0/15
+    bogus-nxdomain=198.51.100.0/24
+    bogus-nxdomain=224.0.0.0/3
+    server=/api.example.com/192.0.2.53
+    server=/example.net/192.0.2.53
+    server=/example.org/192.0.2.53
+    server=/mirror.example.com/192.0.2.53
+    server=/static.example.com/192.0.2.53
+    server=/status.example.com/192.0.2.53
+metadata:
+  labels:
+    io.sandboxc.plan: fa139bbef7c4
+    io.sandboxc.role: files
+    io.sandboxc.session: default
+  name: sandboxc-fa139bbef7c4-router-files
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  annotations:
+    io.podman.annotations.infra.name: sandboxc-fa139bbef7c4-router-infra
+  labels:
+    io.sandboxc.plan: fa139bbef7c4
+    io.sandboxc.role: router
+    io.sandboxc.session: default
+  name: sandboxc-fa139bbef7c4-router
+spec:
+  containers:
+  - command:
+    - /bin/sh
+    - /etc/sandboxc/entry.sh
+    image: localhost/sandboxc-router:0.1.0
+    imagePullPolicy: Never
+    name: router
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        add:
+        - NET_BIND_SERVICE
+        drop:
+        - ALL
+      readOnlyRootFilesystem: true
+      runAsGroup: 990
+      runAsUser: 990
+    volumeMounts:
+    - mountPath: /etc/sandboxc
+      name: files
+      readOnly: true
+  dnsConfig:
+    nameservers:
+    - "127.0.0.1"
+    options:
+    - name: ndots
+      value: "1"
+  hostname: router
+  restartPolicy: Never
+  securityContext:
+    sysctls:
+    - name: net.ipv6.conf.all.disable_ipv6
+      value: "1"
+    - name: net.ipv6.conf.default.disable_ipv6
+      value: "1"
+  terminationGracePeriodSeconds: 2
+  volumes:
+  - configMap:
+      name: sandboxc-fa139bbef7c4-router-files
+    name: files
+---
+apiVersion: v1
+kind: ConfigMap
+data:
+  forwarder.conf: |
+    # Loopback listeners in the agent pod, each leading to one port of the router. One process; it decides nothing.
+    daemon off;
+    master_process off;
+    pid /tmp/forwarder.pid;
+    error_log stderr error;
+    load_module /usr/lib/nginx/modules/ngx_stream_module.so;
+
+    events {
+        worker_connections 4096;
+    }
+
+    stream {
+        access_log off;
+        proxy_connect_timeout 10s;
+        # Longer than any of the router's, which decides when a connection is idle.
+        proxy_timeout 1h;
+        proxy_half_close on;
+        proxy_socket_keepalive on;
+
+        # HTTP, by Host header
+        server {
+            listen 127.0.1.1:80 so_keepalive=on;
+            listen 127.0.1.2:80 so_keepalive=on;
+            listen 127.0.1.3:80 so_keepalive=on;
+            listen 127.0.1.4:80 so_keepalive=on;
+            proxy_pass 10.213.52.186:80;
+        }
+
+        # TLS, by SNI
+        server {
+            listen 127.0.1.1:443 so_keepalive=on;
+            listen 127.0.1.2:443 so_keepalive=on;
+            listen 127.0.1.3:443 so_keepalive=on;
+            listen 127.0.1.4:443 so_keepalive=on;
+            proxy_pass 10.213.52.186:443;
+        }
+
+        # 203.0.113.7:8443, .sandboxc/sandbox.yaml:24
+        server {
+            listen 127.0.1.2:8443 so_keepalive=on;
+            proxy_pass 10.213.52.186:20000;
+        }
+
+        # db.example.net:5432, .sandboxc/sandbox.yaml:19
+        server {
+            listen 127.0.1.3:5432 so_keepalive=on;
+            proxy_pass 10.213.52.186:20001;
+        }
+
+        # git.example.net:22, .sandboxc/sandbox.yaml:20
+        server {
+            listen 127.0.1.4:22 so_keepalive=on;
+            proxy_pass 10.213.52.186:20002;
+        }
+    }
+  gate.sh: |
+    #!/bin/sh
+    # Runs before everything else in the agent pod, with shell builtins alone: the pod starts only where the session's own
+    # network 10.213.52.184/29 is all there is. Forgetting a step of the recipe ends here.
+    set -u
+    address=10.213.52.187
+    # The network and its mask as the kernel prints them (little-endian hex).
+    net=$((0xB834D50A))
+    mask=$((0xF8FFFFFF))
+
+    stop() {
+        echo "gate: $1; the sandbox does not start" >&2
+        exit 1
+    }
+
+    # IPv4 routes: none by default, none outside the network.
+    [ -r /proc/net/route ] || stop "/proc/net/route is not readable"
+    routes=0
+    while read -r name dest gateway _ _ _ _ netmask _; do
+        [ "$name" != Iface ] || continue
+        case $dest$gateway$netmask in
+            *[!0-9A-F]*) stop "a line of /proc/net/route is not understood" ;;
+        esac
+        [ "$netmask" != 00000000 ] || stop "there is a default route (through $name)"
+        if [ "$((0x$netmask & mask))" -ne "$mask" ] || [ "$((0x$dest & mask))" -ne "$net" ]; then
+            stop "there is a route out of 10.213.52.184/29 (through $name)"
+        fi
+        [ "$gateway" = 00000000 ] || stop "there is a gateway (through $name)"
+        routes=$((routes + 1))
+    done </proc/net/route
+    [ "$routes" -gt 0 ] || stop "there is no route to the router"
+
+    # IPv6: nothing but the loopback's own, or no IPv6 at all.
+    if [ -e /proc/net/ipv6_route ]; then
+        [ -r /proc/net/ipv6_route ] || stop "/proc/net/ipv6_route is not readable"
+        while read -r _ _ _ _ _ _ _ _ _ name; do
+            [ "$name" = lo ] || stop "there is an IPv6 route (through $name)"
+        done </proc/net/ipv6_route
+    fi
+
+    # Own addresses: the planned one, loopback, nothing else.
+    [ -r /proc/net/fib_trie ] || stop "/proc/net/fib_trie is not readable"
+    found=no
+    leaf=
+    while read -r first second third _; do
+        case $first in
+            '|--') leaf=$second ;;
+            /32)
+                [ "$second $third" = 'host LOCAL' ] || continue
+                case $leaf in
+                    127.*) ;;
+                    "$address") found=yes ;;
+                    *) stop "the pod has the address $leaf, planned was $address" ;;
+                esac
+                ;;
+        esac
+    done </proc/net/fib_trie
+    [ "$found" = yes ] || stop "the pod does not have its address $address"
+  hosts: |
+    127.0.0.1	localhost sandbox
+metadata:
+  labels:
+    io.sandboxc.plan: fa139bbef7c4
+    io.sandboxc.role: files
+    io.sandboxc.session: default
+  name: sandboxc-fa139bbef7c4-agent-files
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  annotations:
+    io.podman.annotations.infra.name: sandboxc-fa139bbef7c4-agent-infra
+    io.podman.annotations.init/agent: "true"
+    io.podman.annotations.label/agent: disable
+    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
+  labels:
+    io.sandboxc.plan: fa139bbef7c4
+    io.sandboxc.role: agent
+    io.sandboxc.session: default
+  name: sandboxc-fa139bbef7c4-default
+spec:
+  containers:
+  - command:
+    - nginx
+    - -e
+    - stderr
+    - -c
+    - /etc/sandboxc/forwarder.conf
+    image: localhost/sandboxc-router:0.1.0
+    imagePullPolicy: Never
+    name: forwarder
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        add:
+        - NET_BIND_SERVICE
+        drop:
+        - ALL
+      readOnlyRootFilesystem: true
+      runAsGroup: 990
+      runAsUser: 990
+    volumeMounts:
+    - mountPath: /etc/sandboxc
+      name: files
+      readOnly: true
+  - command:
+    - make
+    - test
+    - a word with spaces
+    - $$HOME stays as it is
+    env:
+    - name: CI
+      value: "1"
+    - name: GREETING
+      value: it's %h \ "quoted" ünïcode
+    - name: HOME
+      value: /home/agent
+    - name: LANG
+      value: C.UTF-8
+    - name: NOTICE
+      value: mind the gap
+    image: docker.io/library/debian:trixie-slim
+    imagePullPolicy: IfNotPresent
+    name: agent
+    resources:
+      limits:
+        cpu: 1000m
+        memory: "4294967296"
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        drop:
+        - ALL
+      runAsGroup: 1000
+      runAsUser: 1000
+    volumeMounts:
+    - mountPath: /etc/hosts
+      name: files
+      readOnly: true
+      subPath: hosts
+    - mountPath: /home/agent
+      name: home
+    - mountPath: /home/me/src/full
+      name: workspace
+    - mountPath: /fixtures
+      name: mount-0
+      readOnly: true
+    workingDir: /home/me/src/full
+  dnsConfig:
+    nameservers:
+    - "10.213.52.186"
+    options:
+    - name: ndots
+      value: "1"
+  hostname: sandbox
+  initContainers:
+  - command:
+    - /bin/sh
+    - /etc/sandboxc/gate.sh
+    image: localhost/sandboxc-router:0.1.0
+    imagePullPolicy: Never
+    name: gate
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        drop:
+        - ALL
+      readOnlyRootFilesystem: true
+      runAsGroup: 990
+      runAsUser: 990
+    volumeMounts:
+    - mountPath: /etc/sandboxc
+      name: files
+      readOnly: true
+  restartPolicy: Never
+  securityContext:
+    sysctls:
+    - name: net.ipv6.conf.all.disable_ipv6
+      value: "1"
+    - name: net.ipv6.conf.default.disable_ipv6
+      value: "1"
+  terminationGracePeriodSeconds: 5
+  volumes:
+  - configMap:
+      name: sandboxc-fa139bbef7c4-agent-files
+    name: files
+  - name: home
+    persistentVolumeClaim:
+      claimName: sandboxc-home
+  - hostPath:
+      path: /home/me/src/full
+    name: workspace
+  - hostPath:
+      path: /home/me/src/full/fixtures
+    name: mount-0
+END_OF_MANIFEST
+}
+
+podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-fa139bbef7c4-net >/dev/null
+# From an empty directory: kube play would build an image from a directory that is named like one.
+cd "$work"
+manifest | podman kube play --quiet --start=false --build=false --log-driver=k8s-file \
+    --no-hosts --network sandboxc-fa139bbef7c4-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-fa139bbef7c4-router-infra
+podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-fa139bbef7c4-default-agent >/dev/null
+podman pod start sandboxc-fa139bbef7c4-router >/dev/null
+podman exec sandboxc-fa139bbef7c4-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-fa139bbef7c4-default >/dev/null
+phase=command
+podman logs --follow sandboxc-fa139bbef7c4-default-agent &
+log_reader=$!
+code=$(timeout 3600 podman wait sandboxc-fa139bbef7c4-default-agent) || {
+    [ "$?" -ne 124 ] || echo "run.sh: time is over after 3600 s" >&2
+    exit 124
+}
+exit "$code"

@@ -1,0 +1,116 @@
+//! Every example compiles to its golden tree; `UPDATE_GOLDEN=1` rewrites it, for review.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sandboxc::config::{Inputs, Loaded, load};
+use sandboxc::emit::{File, Podman, tree};
+use sandboxc::plan::{Command, Request, plan};
+
+const EXAMPLES: [&str; 4] = ["minimal", "laptop", "ci", "full"];
+
+fn dir(example: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples").join(example)
+}
+
+fn load_example(example: &str) -> Loaded {
+    load(&Inputs {
+        repo_dir: dir(example).join("repo").canonicalize().unwrap(),
+        server_file: Some(dir(example).join("server.yaml")),
+        name: (example == "full").then(|| "full".to_owned()),
+        home: Some(PathBuf::from("/home/me")),
+        config_home: PathBuf::from("/home/me/.config"),
+        env: BTreeMap::from([("LANG".to_owned(), "C.UTF-8".to_owned())]),
+        write_defaults: false,
+    })
+}
+
+/// As if the example lay in /home/me/src, so that the golden files are the same in every checkout.
+fn compiled(example: &str) -> Vec<File> {
+    let mut resolved = load_example(example).resolved.unwrap();
+    let home = PathBuf::from("/home/me/src").join(example);
+    let moved = |path: &Path| home.join(path.strip_prefix(dir(example).join("repo").canonicalize().unwrap()).unwrap());
+    for mount in &mut resolved.mounts {
+        mount.source = moved(&mount.source);
+    }
+    if resolved.workspace.target == resolved.workspace.source {
+        resolved.workspace.target = home.clone();
+    }
+    resolved.workspace.source = home.clone();
+    let words = resolved.command.iter().map(|word| word.value.clone()).collect();
+    let command = Command::Run(words);
+    let plan = plan(Request { resolved: &resolved, session: "default", command: &command, attempt: 0 }).unwrap();
+    let compiled = tree::compile(&plan, Podman::FLOOR).unwrap();
+    tree::tree(&plan, &compiled).unwrap()
+}
+
+#[test]
+fn every_example_is_valid() {
+    for example in EXAMPLES {
+        let loaded = load_example(example);
+        assert!(!loaded.diagnostics.has_errors(), "{}", loaded.diagnostics.text(&loaded.sources, false));
+    }
+}
+
+#[test]
+fn every_example_compiles_to_its_golden_tree() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    for example in EXAMPLES {
+        let golden = dir(example).join("compiled");
+        let files = compiled(example);
+        if update {
+            let _ = fs::remove_dir_all(&golden);
+        }
+        for file in &files {
+            let path = golden.join(&file.path);
+            if update {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, &file.text).unwrap();
+            }
+            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(text == file.text, "{} differs; review with UPDATE_GOLDEN=1 and git diff", path.display());
+        }
+        let emitted: BTreeSet<PathBuf> = files.iter().map(|file| golden.join(&file.path)).collect();
+        let present: BTreeSet<PathBuf> = walk(&golden).into_iter().collect();
+        assert_eq!(present, emitted, "{example}: files that nobody emits");
+    }
+}
+
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() { files.extend(walk(&path)) } else { files.push(path) }
+    }
+    files
+}
+
+#[test]
+fn the_full_example_sets_every_key_that_this_version_enforces() {
+    let repo = fs::read_to_string(dir("full").join("repo/.sandboxc/sandbox.yaml")).unwrap();
+    let server = fs::read_to_string(dir("full").join("server.yaml")).unwrap();
+    for (schema, text) in [(sandboxc::config::schema::repo(), repo), (sandboxc::config::schema::server(), server)] {
+        let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+        for key in schema["properties"].as_object().unwrap().keys() {
+            assert!(text.contains(&format!("{key}:")), "{key} is not in the full example");
+        }
+    }
+}
+
+#[test]
+fn every_grant_points_to_a_line_that_exists() {
+    for example in EXAMPLES {
+        let files = compiled(example);
+        let kube = &files.iter().find(|file| file.path == "kube.yaml").unwrap().text;
+        let grants: Vec<&str> = kube.lines().filter(|line| line.starts_with("#   egress")).collect();
+        assert!(!grants.is_empty() || example == "laptop", "{example}");
+        for grant in grants {
+            let place = grant.rsplit('(').next().unwrap().trim_end_matches(')');
+            let (file, line) = place.rsplit_once(':').unwrap();
+            let path = if file.starts_with(".sandboxc") { dir(example).join("repo").join(file) } else { dir(example).join(file) };
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            assert!(line.parse::<usize>().unwrap() <= lines, "{grant}");
+        }
+    }
+}
