@@ -30,32 +30,33 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
     let private = dns::resolver_names(&tls, &web, &routes, true);
     let resolvers = json!({ "guarded": !guarded.is_empty(), "private": !private.is_empty() });
     let listeners = tcp::listeners(net, &routes, !guarded.is_empty(), !private.is_empty());
-    let hosts = [(443, hosts::rows(&tls)), (80, hosts::rows(&web))];
+    let (tls_map, web_map) = (hosts::map(&tls), hosts::map(&web));
     let nginx = json!({
         "router": net.router_address,
         "agent": net.agent_address,
-        "hash": hosts::hash_sizes(&hosts),
+        "hash": hosts::hash_sizes([&tls_map, &web_map]),
         "form": hosts::forms(),
         "resolvers": resolvers,
         "routes": routes,
     });
 
-    let dns = json!({ "router": net.router_address, "lines": dns::lines(net, &tls, &web) });
+    let dns = json!({ "router": net.router_address });
     let mut files = vec![
-        file("dns.conf", "dns.conf", dns)?,
-        file("entry.sh", "entry.sh", json!({ "resolvers": resolvers, "listeners": listeners }))?,
-        file("nginx.conf", "nginx.conf", nginx)?,
-        file("refusal.js", "refusal.js", json!({ "reasons": reasons() }))?,
+        table("dns.conf", "dns.conf", dns, &dns::lines(net, &tls, &web))?,
+        file("entry.sh", json!({ "resolvers": resolvers, "listeners": listeners }))?,
+        file("nginx.conf", nginx)?,
+        file("refusal.js", json!({ "reasons": reasons() }))?,
     ];
-    for (port, rows) in hosts {
-        files.push(file("hosts.map", &format!("hosts-{port}.map"), json!({ "port": port, "rows": rows }))?);
+    for (port, map) in [(443, tls_map), (80, web_map)] {
+        files.push(table("hosts.map", &format!("hosts-{port}.map"), json!({ "port": port }), &map.lines)?);
     }
     for (private, names) in [(false, guarded), (true, private)] {
         if !names.is_empty() {
             let blocked = policy.blocked_addresses(private, &net.own_networks());
-            let context = json!({ "private": private, "upstream": upstream, "names": names, "blocked": blocked });
+            let servers = dns::servers(&names, &upstream);
+            let context = json!({ "private": private, "blocked": blocked });
             let name = if private { "resolver-private.conf" } else { "resolver.conf" };
-            files.push(file("resolver.conf", name, context)?);
+            files.push(table("resolver.conf", name, context, &servers)?);
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -78,10 +79,18 @@ pub fn forwarder_files(net: &SandboxNetwork) -> anyhow::Result<Vec<File>> {
     ])
 }
 
-fn file(template: &str, name: &str, context: Value) -> anyhow::Result<File> {
+fn file(name: &str, context: Value) -> anyhow::Result<File> {
     let path = format!("router/{name}");
-    let text = render(&format!("router/{template}"), context).with_context(|| format!("writing {path}"))?;
+    let text = render(&path, context).with_context(|| format!("writing {path}"))?;
     Ok(if name == "entry.sh" { script(&path, text) } else { File::new(path, text) })
+}
+
+/// A file whose last part is one line for each name: thousands, so they do not pass through the template.
+fn table(template: &str, name: &str, context: Value, lines: &[String]) -> anyhow::Result<File> {
+    let path = format!("router/{name}");
+    let head = render(&format!("router/{template}"), context).with_context(|| format!("writing {path}"))?;
+    let text = render::append(head, lines).with_context(|| format!("writing {path}"))?;
+    Ok(File::new(path, text))
 }
 
 fn script(path: &str, text: String) -> File {

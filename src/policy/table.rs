@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::decide::{Decision, Target};
 use super::host::{HostName, HostPattern};
-use super::rule::Policy;
+use super::rule::{Policy, RuleSet};
 
 /// The hosts that one row of a table is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -43,7 +43,7 @@ impl Policy {
     fn scopes(&self) -> BTreeSet<Scope> {
         let mut scopes = BTreeSet::from([Scope::Below(String::new())]);
         let rules = [Some(&self.allow), Some(&self.deny), self.ceiling.as_ref()];
-        for rule in rules.into_iter().flatten().flat_map(|set| set.rules()) {
+        for rule in rules.into_iter().flatten().flat_map(RuleSet::rules) {
             match &rule.pattern {
                 HostPattern::Exact(name) => scopes.extend([Scope::Host(name.clone())]),
                 HostPattern::Suffix(base) => {

@@ -3,33 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use serde::Serialize;
-
 use super::tcp::Route;
 use crate::plan::SandboxNetwork;
 use crate::policy::{Row, Scope, Verdict};
 
-/// One `local=`/`address=` pair of dnsmasq: `x` is a name and everything below, `*.x` everything below alone, `#` every
-/// name. The longest match holds. Without an address it is NXDOMAIN.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Line {
-    domain: String,
-    address: Option<Ipv4Addr>,
-    from: Option<String>,
-}
-
 /// What a name resolves to, and where that was said.
 type Answer = (Option<Ipv4Addr>, Option<String>);
 
+/// The answers that are spelt out at one name.
 #[derive(Default)]
 struct Node {
     apex: Option<Answer>,
     below: Option<Answer>,
 }
 
-/// The agent-facing lines. A name resolves iff it may be reached on 443 or 80, or has a named port. (The two tables have
+/// The agent-facing lines of dnsmasq: `/x/` is a name and everything below, `/*.x/` everything below alone, `/#/` every
+/// name; the longest match holds. `local=` alone is NXDOMAIN; with `address=` beside it, other types are NODATA. A name resolves iff it may be reached on 443 or 80, or has a named port. (The two tables have
 /// the same scopes.)
-pub(super) fn lines(net: &SandboxNetwork, tls: &[Row], web: &[Row]) -> Vec<Line> {
+pub(super) fn lines(net: &SandboxNetwork, tls: &[Row], web: &[Row]) -> Vec<String> {
     let mut nodes: BTreeMap<&str, Node> = BTreeMap::new();
     for (tls, web) in tls.iter().zip(web) {
         let decision = if tls.decision.verdict == Verdict::Allow { &tls.decision } else { &web.decision };
@@ -45,30 +36,45 @@ pub(super) fn lines(net: &SandboxNetwork, tls: &[Row], web: &[Row]) -> Vec<Line>
     for route in &net.tcp {
         nodes.entry(&route.name).or_default().apex = Some((Some(route.loopback), Some(route.from.short())));
     }
-    nodes.iter().flat_map(|(name, node)| node_lines(name, node, inherited(&nodes, name))).collect()
+    let mut lines = Vec::new();
+    for (name, node) in &nodes {
+        node_lines(name, node, inherited(&nodes, name), &mut lines);
+    }
+    lines
 }
 
-fn node_lines(name: &str, node: &Node, inherited: Option<Ipv4Addr>) -> Vec<Line> {
-    let line = |domain: String, (address, from): Answer| Line { domain, address, from };
+fn node_lines(name: &str, node: &Node, inherited: Option<Ipv4Addr>, lines: &mut Vec<String>) {
     let below = node.below.clone().unwrap_or((inherited, None));
-    if name.is_empty() {
-        // `local=/#/` stands in the template.
-        return below.0.is_some().then(|| line("#".to_owned(), below)).into_iter().collect();
-    }
     let subdomains = format!("*.{name}");
     match &node.apex {
-        Some(apex) if apex.0 == below.0 && below.0 == inherited => Vec::new(),
-        Some(apex) if apex.0 == below.0 => vec![line(name.to_owned(), apex.clone())],
-        Some(apex) => vec![line(name.to_owned(), apex.clone()), line(subdomains, below)],
-        None if below.0 == inherited => Vec::new(),
-        None => vec![line(subdomains, below)],
+        // `local=/#/` stands in the template.
+        _ if name.is_empty() => push("#", &below, lines),
+        Some(apex) if apex.0 == below.0 => {
+            if apex.0 != inherited {
+                push(name, apex, lines);
+            }
+        }
+        Some(apex) => {
+            push(name, apex, lines);
+            push(&subdomains, &below, lines);
+        }
+        None if below.0 == inherited => {}
+        None => push(&subdomains, &below, lines),
     }
+}
+
+fn push(domain: &str, (address, from): &Answer, lines: &mut Vec<String>) {
+    lines.extend(from.as_ref().map(|from| format!("# {from}")));
+    if domain != "#" {
+        lines.push(format!("local=/{domain}/"));
+    }
+    lines.extend(address.map(|address| format!("address=/{domain}/{address}")));
 }
 
 /// What a name would resolve to if no line named it: the answer below its nearest parent.
 fn inherited(nodes: &BTreeMap<&str, Node>, name: &str) -> Option<Ipv4Addr> {
-    let parents = std::iter::successors(parent(name), |name| parent(name));
-    parents.filter_map(|parent| nodes.get(parent)?.below.as_ref()).next().and_then(|below| below.0)
+    let mut parents = std::iter::successors(parent(name), |name| parent(name));
+    parents.find_map(|parent| nodes.get(parent)?.below.as_ref()).and_then(|below| below.0)
 }
 
 fn parent(name: &str) -> Option<&str> {
@@ -92,4 +98,10 @@ pub(super) fn resolver_names(tls: &[Row], web: &[Row], routes: &[Route], private
     }
     let covered = |name: &str| std::iter::successors(parent(name), |name| parent(name)).any(|p| all.contains(p));
     all.iter().filter(|name| !covered(name)).map(|&name| name.to_owned()).collect()
+}
+
+/// The `server=` lines, for each domain all resolvers in the order given.
+pub(super) fn servers(names: &[String], upstream: &[String]) -> Vec<String> {
+    let lines = |name: &String| upstream.iter().map(|server| format!("server=/{name}/{server}")).collect::<Vec<_>>();
+    names.iter().flat_map(lines).collect()
 }

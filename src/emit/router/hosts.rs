@@ -11,12 +11,11 @@ const NAME: &str = "((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z](?:[a-z0-9
 /// A number of an IPv4 address as `Ipv4Addr` reads it.
 const OCTET: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
 
-/// One line of a map.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct MapRow {
-    key: String,
-    value: String,
-    comment: String,
+/// The lines of one map, and what decides how large nginx's hash tables must be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Map {
+    pub(super) lines: Vec<String>,
+    longest_key: usize,
 }
 
 /// How large nginx's hash tables must be.
@@ -38,32 +37,32 @@ pub(super) fn forms() -> Value {
     })
 }
 
-/// The lines for one port.
-pub(super) fn rows(table: &[Row]) -> Vec<MapRow> {
-    let mut rows: Vec<MapRow> = Vec::with_capacity(table.len());
+/// The map for one port.
+pub(super) fn map(table: &[Row]) -> Map {
+    let mut map = Map::default();
     let below = |name: &str| {
         let at = table.binary_search_by(|row| row.scope.cmp(&Scope::Below(name.to_owned()))).ok()?;
         table.get(at)
     };
     for row in table {
         match &row.scope {
-            Scope::Below(base) if base.is_empty() => rows.push(line("default".to_owned(), &row.decision)),
+            Scope::Below(base) if base.is_empty() => map.push("default", &row.decision),
             // Written with its apex if both are decided alike.
             Scope::Below(base) => {
                 let apex =
                     table.binary_search_by(|other| cmp_host(&other.scope, base)).ok().and_then(|at| table.get(at));
                 if apex.is_none_or(|apex| apex.decision != row.decision) {
-                    rows.push(line(format!("*.{base}"), &row.decision));
+                    map.push(&format!("*.{base}"), &row.decision);
                 }
             }
             Scope::Host(name) => {
                 let both = below(name.as_str()).is_some_and(|below| below.decision == row.decision);
-                rows.push(line(format!("{}{name}", if both { "." } else { "" }), &row.decision));
+                map.push(&format!("{}{name}", if both { "." } else { "" }), &row.decision);
             }
-            Scope::Address(address) => rows.push(line(address.to_string(), &row.decision)),
+            Scope::Address(address) => map.push(&address.to_string(), &row.decision),
         }
     }
-    rows
+    map
 }
 
 fn cmp_host(scope: &Scope, name: &str) -> std::cmp::Ordering {
@@ -74,20 +73,24 @@ fn cmp_host(scope: &Scope, name: &str) -> std::cmp::Ordering {
     }
 }
 
-fn line(key: String, decision: &Decision) -> MapRow {
-    let route = match (decision.verdict, decision.private) {
-        (Verdict::Deny, _) => "deny",
-        (Verdict::Allow, false) => "pass",
-        (Verdict::Allow, true) => "private",
-    };
-    let rule = decision.rule.as_ref().map_or_else(String::new, |rule| format!(" {rule}"));
-    let comment = decision.from.as_ref().map_or_else(String::new, |from| format!(" # {}", from.short()));
-    MapRow { key, value: format!("{route} {}{rule}", decision.reason.code()), comment }
+impl Map {
+    /// `KEY "ROUTE REASON [RULE]"; # PLACE`. Keys are LDH and rule ids need no quoting, so neither can end the word.
+    fn push(&mut self, key: &str, decision: &Decision) {
+        let route = match (decision.verdict, decision.private) {
+            (Verdict::Deny, _) => "deny",
+            (Verdict::Allow, false) => "pass",
+            (Verdict::Allow, true) => "private",
+        };
+        let rule = decision.rule.as_ref().map_or_else(String::new, |rule| format!(" {rule}"));
+        let comment = decision.from.as_ref().map_or_else(String::new, |from| format!(" # {}", from.short()));
+        self.longest_key = self.longest_key.max(key.len());
+        self.lines.push(format!("{key} \"{route} {}{rule}\";{comment}", decision.reason.code()));
+    }
 }
 
 /// A bucket holds the longest key with its bookkeeping; the table has several buckets for each key.
-pub(super) fn hash_sizes(tables: &[(u16, Vec<MapRow>)]) -> HashSizes {
-    let longest = tables.iter().flat_map(|(_, rows)| rows).map(|row| row.key.len()).max().unwrap_or(0);
-    let most = tables.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
+pub(super) fn hash_sizes(maps: [&Map; 2]) -> HashSizes {
+    let longest = maps.iter().map(|map| map.longest_key).max().unwrap_or(0);
+    let most = maps.iter().map(|map| map.lines.len()).max().unwrap_or(0);
     HashSizes { bucket: (longest + 64).next_power_of_two(), max: (most * 4).next_power_of_two().max(2048) }
 }

@@ -1,5 +1,7 @@
 //! Templates to text, strictly: an undefined name, an unknown template or an unquotable value is an error.
 
+use std::borrow::Cow;
+
 use minijinja::State;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, ValueKind};
@@ -35,15 +37,29 @@ pub(super) fn render(name: &str, context: impl Serialize) -> anyhow::Result<Stri
 /// Writes a value as it is. One that could end a line, and with it a comment or a directive, is refused.
 fn plain(out: &mut Output, _state: &mut State, value: &Value) -> Result<(), Error> {
     let refuse = |what: &str| Err(Error::new(ErrorKind::InvalidOperation, what.to_owned()));
-    match value.kind() {
-        ValueKind::String | ValueKind::Number => {}
-        kind => return refuse(&format!("a {kind} has no place in a file")),
-    }
-    let text = value.to_string();
-    if text.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')) {
+    let text = match (value.as_str(), value.kind()) {
+        (Some(text), _) => Cow::Borrowed(text),
+        (None, ValueKind::Number) => Cow::Owned(value.to_string()),
+        (None, kind) => return refuse(&format!("a {kind} has no place in a file")),
+    };
+    if !is_one_line(&text) {
         return refuse("a value holds a control character");
     }
     out.write_str(&text).map_err(|_| Error::new(ErrorKind::WriteFailure, "cannot write"))
+}
+
+/// Adds lines, under the same rule as for values.
+pub(super) fn append(mut text: String, lines: &[String]) -> anyhow::Result<String> {
+    for line in lines {
+        anyhow::ensure!(is_one_line(line), "a line holds a control character: {line:?}");
+        text.push_str(line);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+fn is_one_line(text: &str) -> bool {
+    !text.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'))
 }
 
 /// One word of nginx's config. `$` cannot be escaped there, so it is refused.
@@ -68,25 +84,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_cannot_end_its_line() {
+    fn nothing_can_end_its_line() {
         for hostile in ["a\nb", "a\rb", "a\0", "\u{2028}", "\u{7f}", "\u{85}"] {
-            let rows = [json!({ "key": "k", "value": "v", "comment": hostile })];
-            assert!(render("router/hosts.map", json!({ "port": 80, "rows": rows })).is_err(), "{hostile:?}");
+            assert!(render("router/hosts.map", json!({ "port": hostile })).is_err(), "{hostile:?}");
+            assert!(append(String::new(), &[hostile.to_owned()]).is_err(), "{hostile:?}");
         }
-        let rows = [json!({ "key": "k", "value": "v", "comment": " # ä b" })];
-        let text = render("router/hosts.map", json!({ "port": 80, "rows": rows })).unwrap();
-        assert!(text.ends_with("k \"v\"; # ä b\n"), "{text}");
+        assert!(render("router/hosts.map", json!({ "port": "ä b" })).unwrap().starts_with("# Port ä b:"));
+        assert_eq!(append("a\n".to_owned(), &["# ä".to_owned()]).unwrap(), "a\n# ä\n");
     }
 
     #[test]
-    fn undefined_names_and_variables_of_nginx_are_refused() {
-        assert!(render("router/hosts.map", json!({ "port": 80 })).is_err());
-        let rows = [json!({ "key": "k", "value": "$host", "comment": "" })];
-        assert!(render("router/hosts.map", json!({ "port": 80, "rows": rows })).is_err());
+    fn undefined_names_and_values_that_are_no_text_are_refused() {
+        assert!(render("router/hosts.map", json!({})).is_err());
+        assert!(render("router/hosts.map", json!({ "port": null })).is_err());
+        assert!(render("router/hosts.map", json!({ "port": [1] })).is_err());
+        assert!(render("router/none", json!({})).is_err());
     }
 
     #[test]
     fn words_of_nginx_are_quoted() {
         assert_eq!(nginx(&Value::from(r#"a"b\c"#)).unwrap(), r#""a\"b\\c""#);
+        assert!(nginx(&Value::from("$host")).is_err(), "a variable");
     }
 }

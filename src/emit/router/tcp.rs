@@ -107,13 +107,13 @@ pub(super) fn forwards(net: &SandboxNetwork) -> Vec<Forward> {
 
 /// `TABLE ADDRESS:PORT` for each listener of the router, as in `/proc/net/tcp` and `/proc/net/udp`.
 pub(super) fn listeners(net: &SandboxNetwork, routes: &[Route], guarded: bool, private: bool) -> Vec<String> {
-    let router = net.router_address;
+    let address = net.router_address;
     let line = |table: &str, address: Ipv4Addr, port: u16| format!("{table} {}:{port:04X}", kernel_hex(address));
-    let mut lines = vec![line("udp", router, 53)];
+    let mut lines = vec![line("udp", address, 53)];
     let resolvers = [(guarded, 5353), (private, 5354)].into_iter().filter(|(there, _)| *there);
     lines.extend(resolvers.map(|(_, port)| line("udp", Ipv4Addr::LOCALHOST, port)));
     let ports = [53, 80, 443].into_iter().chain(routes.iter().map(|route| route.router_port));
-    lines.extend(ports.map(|port| line("tcp", router, port)));
+    lines.extend(ports.map(|port| line("tcp", address, port)));
     lines
 }
 
