@@ -52,7 +52,7 @@ struct ConfigArgs {
     /// Directory of the repo; its .sandboxc/sandbox.yaml is read [default: the current directory]
     #[arg(long, value_name = "DIR")]
     repo: Option<PathBuf>,
-    /// Server config [default: $XDG_CONFIG_HOME/sandboxc/server.yaml]
+    /// Server config [default: `$XDG_CONFIG_HOME/sandboxc/server.yaml`]
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
     /// Repo entry of the server config [default: the one whose path is the repo]
@@ -101,7 +101,7 @@ pub fn main() -> u8 {
 fn dispatch(command: Command) -> u8 {
     let result = match command {
         Command::Compile(args) => compile::compile(&args),
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(&args),
         Command::Agent(args) => run::agent(args),
         Command::Validate(args) => validate::validate(&args),
         Command::Explain(args) => explain::explain(&args),
@@ -134,10 +134,9 @@ impl Failure {
 impl From<crate::runtime::RuntimeError> for Failure {
     fn from(error: crate::runtime::RuntimeError) -> Self {
         match error {
-            crate::runtime::RuntimeError::Interrupted(signal) => Self {
-                message: error.to_string(),
-                code: exit::SIGNAL_BASE + u8::try_from(signal).unwrap_or(0),
-            },
+            crate::runtime::RuntimeError::Interrupted(signal) => {
+                Self { message: error.to_string(), code: exit::SIGNAL_BASE + u8::try_from(signal).unwrap_or(0) }
+            }
             _ => Self::promise(error.to_string()),
         }
     }

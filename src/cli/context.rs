@@ -41,7 +41,8 @@ impl Context {
 
     /// The user's runtime directory: a tmpfs that ends with the login, or with linger lives on.
     pub(super) fn runtime_dir(&self) -> Result<PathBuf, Failure> {
-        let missing = "XDG_RUNTIME_DIR is not set or not a directory: log in through systemd, or run `loginctl enable-linger`";
+        let missing =
+            "XDG_RUNTIME_DIR is not set or not a directory: log in through systemd, or run `loginctl enable-linger`";
         let dir = self.var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute() && dir.is_dir());
         dir.ok_or_else(|| Failure::promise(missing))
     }
@@ -90,7 +91,9 @@ pub(super) fn say(text: &str) {
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::promise(format!("writing to stdout: {error}"))),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::promise(format!("writing to stdout: {error}")))
+        }
         _ => Ok(()),
     }
 }

@@ -77,7 +77,9 @@ fn as_json(host: &str, port: u16, method: &str, decision: &Decision) -> String {
 
 /// Host and port of what the user typed. The host is not judged here; `decide` does that.
 fn parse_target(target: &str) -> Result<(String, u16), Failure> {
-    let bad = |why: &str| Failure::usage(format!("`{target}` {why}; write e.g. https://api.example.com/ or db.example.com:5432"));
+    let bad = |why: &str| {
+        Failure::usage(format!("`{target}` {why}; write e.g. https://api.example.com/ or db.example.com:5432"))
+    };
     let (authority, default) = match target.split_once("://") {
         Some((scheme, rest)) => {
             let authority = rest.split(['/', '?', '#']).next().unwrap_or("");

@@ -57,13 +57,20 @@ pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
         ImageSource::Containerfile { file, reference } => {
             let context = resolved.workspace.source.join(".sandboxc");
             let path: PathBuf = context.join(file);
-            let text = std::fs::read_to_string(&path).map_err(RuntimeError::io(format!("reading {}", path.display())))?;
-            build(&podman, &Build { tag: reference, containerfile: &text, base, context: Some(&context) }, empty.path())?;
+            let text =
+                std::fs::read_to_string(&path).map_err(RuntimeError::io(format!("reading {}", path.display())))?;
+            build(
+                &podman,
+                &Build { tag: reference, containerfile: &text, base, context: Some(&context) },
+                empty.path(),
+            )?;
         }
         ImageSource::Reference(tag) if tag.starts_with("localhost/") => {
             build(&podman, &Build { tag, containerfile: AGENT, base, context: None }, empty.path())?;
         }
-        ImageSource::Reference(tag) => say(&format!("sandboxc: {tag} comes from a registry; `podman pull {tag}` fetches it")),
+        ImageSource::Reference(tag) => {
+            say(&format!("sandboxc: {tag} comes from a registry; `podman pull {tag}` fetches it"));
+        }
     }
     Ok(0)
 }

@@ -49,10 +49,10 @@ pub(super) struct AgentArgs {
     args: Vec<String>,
 }
 
-pub(super) fn run(args: RunArgs) -> Result<u8, Failure> {
+pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let resolved = context.resolve(&args.plan.config, true, exit::PROMISE)?;
-    start(&context, &args, &resolved)
+    start(&context, args, &resolved)
 }
 
 pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
@@ -61,7 +61,9 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     let resolved = context.resolve(&config, true, exit::PROMISE)?;
     let mut command: Vec<String> = resolved.command.iter().map(|word| word.value.clone()).collect();
     if command.is_empty() {
-        return Err(Failure::promise("no agent command: set `command:` in .sandboxc/sandbox.yaml, e.g. `command: [claude]`"));
+        return Err(Failure::promise(
+            "no agent command: set `command:` in .sandboxc/sandbox.yaml, e.g. `command: [claude]`",
+        ));
     }
     command.extend(args.args);
     let plan = PlanArgs { config, session: None, podman: None, strict: false };
@@ -101,12 +103,18 @@ fn start(context: &Context, args: &RunArgs, resolved: &Resolved) -> Result<u8, F
         }
         let running = Session::new(&podman, &plan, &compiled);
         match running.set_up(&|| signals.check()) {
-            Ok(()) => return Ok(execute(context, args, &Started { podman: &podman, plan: &plan, compiled: &compiled, session: &running }, &signals, log)?),
+            Ok(()) => {
+                let started = Started { podman: &podman, plan: &plan, compiled: &compiled, session: &running };
+                return execute(context, args, &started, &signals, log);
+            }
             Err(SetupError::SubnetTaken) => {}
             Err(SetupError::Failed(error)) => return Err(error.into()),
         }
     }
-    Err(Failure::promise(format!("no free subnet found in {} after {ATTEMPTS} tries; remove networks of dead sessions", resolved.pool.value)))
+    Err(Failure::promise(format!(
+        "no free subnet found in {} after {ATTEMPTS} tries; remove networks of dead sessions",
+        resolved.pool.value
+    )))
 }
 
 struct Started<'a> {
@@ -116,11 +124,18 @@ struct Started<'a> {
     session: &'a Session<'a>,
 }
 
-fn execute(context: &Context, args: &RunArgs, started: &Started<'_>, signals: &Signals, log: Option<std::fs::File>) -> Result<u8, Failure> {
+fn execute(
+    context: &Context,
+    args: &RunArgs,
+    started: &Started<'_>,
+    signals: &Signals,
+    log: Option<std::fs::File>,
+) -> Result<u8, Failure> {
     let log = match (log, &started.compiled.stream.router) {
         (Some(file), Some(_)) => NetworkLog::follow(started.podman, started.plan, file).map(Some),
         _ => Ok(None),
     };
+    let logged = matches!(log, Ok(Some(_)));
     let configured = started.plan.agent.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
     let timeout = args.timeout.into_iter().chain(configured).min();
     let container = started.plan.names.agent_container();
@@ -141,9 +156,12 @@ fn execute(context: &Context, args: &RunArgs, started: &Started<'_>, signals: &S
     });
     if args.keep {
         let names = &started.plan.names;
-        say(&format!("sandboxc: kept: pods {} {}, network {}", names.agent_pod, names.router_pod, names.internal_network));
+        say(&format!(
+            "sandboxc: kept: pods {} {}, network {}",
+            names.agent_pod, names.router_pod, names.internal_network
+        ));
     } else {
-        for left in started.session.take_down() {
+        for left in started.session.take_down(!logged && matches!(ended, Ok(Ended::Code(_)))) {
             say(&format!("sandboxc: {left}"));
         }
     }

@@ -11,7 +11,9 @@ pub(super) fn header(plan: &Plan, podman: Podman) -> String {
     // Writing to a String cannot fail.
     match &plan.network {
         Some(net) => {
-            text.push_str("# Apply (without --network the gate stops the agent pod: it starts only where no route leads out):\n");
+            text.push_str(
+                "# Apply (without --network the gate stops the agent pod: it starts only where no route leads out):\n",
+            );
             for call in super::network::create_args(plan) {
                 let _ = writeln!(text, "#   podman {}", call.join(" "));
             }

@@ -6,14 +6,13 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMap, ConfigMapVolumeSource, Container, HostPathVolumeSource,
-    PersistentVolumeClaimVolumeSource, Pod, PodDNSConfig, PodDNSConfigOption, PodSecurityContext, PodSpec,
-    SecurityContext, Sysctl, Volume, VolumeMount,
+    Capabilities, ConfigMap, ConfigMapVolumeSource, Container, HostPathVolumeSource, PersistentVolumeClaimVolumeSource,
+    Pod, PodDNSConfig, PodDNSConfigOption, PodSecurityContext, PodSpec, SecurityContext, Sysctl, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::config::yaml;
-use crate::plan::{Plan, SESSION_LABEL};
+use crate::plan::{Command, Plan, SESSION_LABEL};
 
 use super::{EmitError, File, Podman, header};
 
@@ -53,10 +52,7 @@ pub fn stream(plan: &Plan, podman: Podman, router_files: &[File], agent_files: &
         Some(_) => Some(documents(&[config_map(&plan.names.router_files, plan, router_files)], &router_pod(plan))?),
         None => None,
     };
-    let agent = documents(
-        &[config_map(&plan.names.agent_files, plan, agent_files)],
-        &agent::agent_pod(plan, podman)?,
-    )?;
+    let agent = documents(&[config_map(&plan.names.agent_files, plan, agent_files)], &agent::agent_pod(plan, podman)?)?;
     Ok(Stream { header: header::header(plan, podman), router, agent })
 }
 
@@ -67,7 +63,8 @@ fn documents(maps: &[ConfigMap], pod: &Pod) -> Result<String, EmitError> {
 }
 
 fn labels(plan: &Plan, role: &str) -> BTreeMap<String, String> {
-    let pairs = [(SESSION_LABEL, plan.session.as_str()), ("io.sandboxc.role", role), ("io.sandboxc.plan", &plan.names.hash)];
+    let pairs =
+        [(SESSION_LABEL, plan.session.as_str()), ("io.sandboxc.role", role), ("io.sandboxc.plan", &plan.names.hash)];
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
@@ -84,7 +81,7 @@ fn config_map(name: &str, plan: &Plan, files: &[File]) -> ConfigMap {
     }
 }
 
-/// The bridge would have an fe80:: address otherwise, and a host service on `[::]` would be reachable (rootful).
+/// The bridge would have a link-local address otherwise, and a host service on `[::]` would be reachable (rootful).
 fn without_ipv6() -> PodSecurityContext {
     let sysctl = |name: &str| Sysctl { name: name.to_owned(), value: "1".to_owned() };
     PodSecurityContext {
@@ -113,11 +110,12 @@ fn files_mount() -> VolumeMount {
 }
 
 /// A container of ours: stock image, our files read-only, read-only root, no user of the host, no privileges.
-fn service(name: &str, image: &str, command: &[&str], caps: &[&str]) -> Container {
+fn service(name: &str, plan: &Plan, command: &[&str], caps: &[&str]) -> Container {
+    let image = &plan.router_image.value;
     Container {
         name: name.to_owned(),
-        image: Some(image.to_owned()),
-        image_pull_policy: Some(pull_policy(image).to_owned()),
+        image: Some(image.clone()),
+        image_pull_policy: Some(pull_policy(image, &plan.agent.command)),
         command: Some(command.iter().map(|&word| word.to_owned()).collect()),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
@@ -137,9 +135,11 @@ fn capabilities(add: &[&str]) -> Capabilities {
     Capabilities { add: (!add.is_empty()).then(|| list(add)), drop: Some(list(&["ALL"])) }
 }
 
-/// A local image is never looked for elsewhere; the default for a tag such as `latest` would ask a registry.
-fn pull_policy(image: &str) -> &'static str {
-    if image.starts_with("localhost/") { "Never" } else { "IfNotPresent" }
+/// A local image is never looked for elsewhere, and the runner never fetches one on the way; the default for a tag such
+/// as `latest` would ask a registry.
+fn pull_policy(image: &str, command: &Command) -> String {
+    let never = image.starts_with("localhost/") || *command == Command::Hold;
+    if never { "Never".to_owned() } else { "IfNotPresent".to_owned() }
 }
 
 fn router_pod(plan: &Plan) -> Pod {
@@ -148,7 +148,7 @@ fn router_pod(plan: &Plan) -> Pod {
     Pod {
         metadata: metadata(&plan.names.router_pod, plan, "router", &annotations),
         spec: Some(PodSpec {
-            containers: vec![service("router", &plan.router_image.value, &command, &["NET_BIND_SERVICE"])],
+            containers: vec![service("router", plan, &command, &["NET_BIND_SERVICE"])],
             dns_config: Some(dns("127.0.0.1")),
             hostname: Some("router".to_owned()),
             restart_policy: Some("Never".to_owned()),

@@ -20,10 +20,16 @@ pub fn limit_gaps(plan: &Plan, podman: Podman) -> Vec<LimitGap> {
     let mut gaps = Vec::new();
     let mut add = |limit, why: &str| gaps.push(LimitGap { limit, why: why.to_owned() });
     if limits.memory.is_some() {
-        add("no swap", "kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start");
+        add(
+            "no swap",
+            "kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start",
+        );
     }
     if limits.pids.is_some() && !podman.has_pids_annotation() {
-        add("pids_limit", "kube play honours it since podman 5.5; `sandboxc run` and the script target set it with `podman update` before the start");
+        add(
+            "pids_limit",
+            "kube play honours it since podman 5.5; `sandboxc run` and the script target set it with `podman update` before the start",
+        );
     }
     if limits.timeout.is_some() {
         add("timeout", "kube play has none; `sandboxc run` and the script target end the container when it is over");

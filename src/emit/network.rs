@@ -44,7 +44,8 @@ fn egress_args(plan: &Plan) -> Vec<String> {
 
 /// `networks.sh`: the definitions as a script that makes them.
 pub fn networks_file(plan: &Plan) -> File {
-    let mut text = "#!/bin/sh\n# The networks of this sandbox. The first is shared and may exist already.\nset -eu\n".to_owned();
+    let mut text =
+        "#!/bin/sh\n# The networks of this sandbox. The first is shared and may exist already.\nset -eu\n".to_owned();
     for call in create_args(plan) {
         text.push_str("podman ");
         text.push_str(&call.iter().map(|word| super::script::quote(word)).collect::<Vec<_>>().join(" "));

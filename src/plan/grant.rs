@@ -24,7 +24,8 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
     egress(resolved, &mut add);
     let mode = |read_only: bool| if read_only { "read-only" } else { "read-write" };
     let workspace = &agent.workspace;
-    let what = format!("{} at {}, {}", workspace.source.display(), workspace.target.display(), mode(workspace.read_only));
+    let what =
+        format!("{} at {}, {}", workspace.source.display(), workspace.target.display(), mode(workspace.read_only));
     add("mount", what, &workspace.from);
     for mount in &agent.mounts {
         let what = format!("{} at {}, {}", mount.source.display(), mount.target.display(), mode(mount.read_only));
@@ -62,7 +63,7 @@ fn egress(resolved: &Resolved, add: &mut impl FnMut(&'static str, String, &Place
     for rule in resolved.policy.deny.rules() {
         add("egress", format!("deny {}", rule.pattern), &rule.from);
     }
-    for rule in resolved.policy.ceiling.iter().flat_map(|set| set.rules()) {
+    for rule in resolved.policy.ceiling.iter().flat_map(crate::policy::RuleSet::rules) {
         add("egress", format!("at most {}", rule.pattern), &rule.from);
     }
 }

@@ -89,7 +89,13 @@ pub(super) fn hash(content: &impl Serialize, digits: usize) -> String {
     // Serialisation of our own plain types to JSON cannot fail; null would still give a valid name.
     let mut json = serde_json::to_value(content).unwrap_or_default();
     forget_places(&mut json);
-    Sha256::digest(json.to_string()).iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(digits).collect()
+    Sha256::digest(json.to_string())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>()
+        .chars()
+        .take(digits)
+        .collect()
 }
 
 /// Removes every [`Place`](crate::source::Place): an object of exactly `file` and `line`. No map with keys of a user's

@@ -35,7 +35,8 @@ pub(super) fn egress_network(resolved: &Resolved) -> Result<Ipv4Net, PlanError> 
 pub(super) fn sandbox_network(resolved: &Resolved, session: &str, attempt: u32) -> Result<SandboxNetwork, PlanError> {
     let egress = egress_network(resolved)?;
     let pool = resolved.pool.value;
-    let blocks = (u64::from(u32::from(egress.network())) - u64::from(u32::from(pool.network()))) >> (32 - SESSION_PREFIX);
+    let blocks =
+        (u64::from(u32::from(egress.network())) - u64::from(u32::from(pool.network()))) >> (32 - SESSION_PREFIX);
     let workspace = &resolved.workspace.source;
     let block = hash_number(&("subnet", session, workspace, attempt)) % blocks.max(1);
     // Below 2^29 by the division above.

@@ -57,13 +57,8 @@ pub const NEVER: &[IpNet] = &[
 
 /// Blocks that even `private: true` does not open: the router itself, and the two addresses that rootless podman
 /// maps to the host (169.254.1.1 its resolver, 169.254.1.2 its services; podman `pasta_linux.go`).
-const NEVER_PRIVATE: &[IpNet] = &[
-    v4(0, 0, 0, 0, 8),
-    v4(127, 0, 0, 0, 8),
-    v4(169, 254, 1, 0, 30),
-    v4(224, 0, 0, 0, 4),
-    v4(240, 0, 0, 0, 4),
-];
+const NEVER_PRIVATE: &[IpNet] =
+    &[v4(0, 0, 0, 0, 8), v4(127, 0, 0, 0, 8), v4(169, 254, 1, 0, 30), v4(224, 0, 0, 0, 4), v4(240, 0, 0, 0, 4)];
 
 /// Unwraps v4-mapped (RFC 4291 2.5.5.2) and well-known NAT64 (RFC 6052) addresses to the address they lead to.
 pub fn unwrap_address(address: IpAddr) -> IpAddr {

@@ -130,7 +130,11 @@ fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
 }
 
 /// Until podman ends, a signal arrives, or the deadline is there.
-fn wait_for(pidfd: std::os::fd::BorrowedFd<'_>, signals: &Signals, deadline: Option<Instant>) -> Result<(), RuntimeError> {
+fn wait_for(
+    pidfd: std::os::fd::BorrowedFd<'_>,
+    signals: &Signals,
+    deadline: Option<Instant>,
+) -> Result<(), RuntimeError> {
     let mut fds = vec![PollFd::new(&pidfd, PollFlags::IN)];
     fds.extend(signals.readers.iter().map(|(_, reader)| PollFd::new(reader, PollFlags::IN)));
     let timeout = deadline.map(|deadline| {

@@ -11,7 +11,9 @@ use crate::config::Resolved;
 /// Root would make `root` inside the root of the host: only rootless podman keeps the promises.
 pub fn check() -> Result<(), RuntimeError> {
     if rustix::process::geteuid().is_root() {
-        return Err(RuntimeError::Host("sandboxc runs rootless podman: start it as an unprivileged user, not as root".to_owned()));
+        return Err(RuntimeError::Host(
+            "sandboxc runs rootless podman: start it as an unprivileged user, not as root".to_owned(),
+        ));
     }
     Ok(())
 }
@@ -27,7 +29,9 @@ pub fn check_read_only_mounts(resolved: &Resolved) -> Result<(), RuntimeError> {
     let table = fs::read_to_string("/proc/self/mountinfo").map_err(RuntimeError::io("reading the mount table"))?;
     let points: Vec<String> = table.lines().filter_map(|line| line.split(' ').nth(4)).map(unescape).collect();
     for source in sources {
-        if let Some(point) = points.iter().find(|point| Path::new(point) != source && Path::new(point).starts_with(source)) {
+        if let Some(point) =
+            points.iter().find(|point| Path::new(point) != source && Path::new(point).starts_with(source))
+        {
             return Err(RuntimeError::Host(format!(
                 "{} is to be read-only, but {point} is mounted below it and would stay writable",
                 source.display()
@@ -37,7 +41,7 @@ pub fn check_read_only_mounts(resolved: &Resolved) -> Result<(), RuntimeError> {
     Ok(())
 }
 
-/// `\040` and the like (proc_pid_mountinfo(5)).
+/// `\040` and the like (`proc_pid_mountinfo(5)`).
 fn unescape(field: &str) -> String {
     ["\\040", "\\011", "\\012", "\\134"]
         .iter()
@@ -48,6 +52,7 @@ fn unescape(field: &str) -> String {
 /// Eight random hexadecimal digits.
 pub fn random_session() -> Result<String, RuntimeError> {
     let mut bytes = [0_u8; 4];
-    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| RuntimeError::Io("asking for randomness".to_owned(), error.into()))?;
+    getrandom(&mut bytes, GetRandomFlags::empty())
+        .map_err(|error| RuntimeError::Io("asking for randomness".to_owned(), error.into()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -27,15 +27,14 @@ pub fn build(podman: &Podman, build: &Build<'_>, empty_dir: &Path) -> Result<(),
     args.extend(build.base.map(|base| format!("--build-arg=BASE={base}")));
     args.push(format!("--file={}", file.display()));
     args.push(build.context.unwrap_or(empty_dir).display().to_string());
-    let output = podman
-        .command(&args)
-        .stdin(Stdio::null())
-        .stdout(std::io::stderr())
-        .status()
-        .map_err(RuntimeError::NoPodman);
+    let output =
+        podman.command(&args).stdin(Stdio::null()).stdout(std::io::stderr()).status().map_err(RuntimeError::NoPodman);
     let _ = std::fs::remove_file(&file);
     match output? {
         status if status.success() => Ok(()),
-        status => Err(RuntimeError::Podman { what: format!("building {}", build.tag), said: format!("podman build ended with {status}") }),
+        status => Err(RuntimeError::Podman {
+            what: format!("building {}", build.tag),
+            said: format!("podman build ended with {status}"),
+        }),
     }
 }

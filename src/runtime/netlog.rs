@@ -87,6 +87,10 @@ fn copy(from: impl std::io::Read, to: &Mutex<File>, line: impl Fn(&str) -> Optio
 /// A line of nginx's access log; anything else is a diagnostic, not a decision.
 fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
     let Ok(Value::Object(mut map)) = serde_json::from_str(line) else { return None };
+    // nginx has no null; `explain --json` has one where nothing matched.
+    if map.get("rule").is_some_and(|rule| rule == "") {
+        map.insert("rule".to_owned(), Value::Null);
+    }
     map.insert("session".to_owned(), session.into());
     Some(map)
 }

@@ -30,7 +30,12 @@ impl Podman {
     }
 
     /// Runs a call and gives its stdout; `what` is for the error line.
-    pub fn call<S: AsRef<std::ffi::OsStr>>(&self, what: &str, args: &[S], stdin: Option<&str>) -> Result<String, RuntimeError> {
+    pub fn call<S: AsRef<std::ffi::OsStr>>(
+        &self,
+        what: &str,
+        args: &[S],
+        stdin: Option<&str>,
+    ) -> Result<String, RuntimeError> {
         let output = self.output(args, stdin)?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

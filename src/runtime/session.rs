@@ -36,26 +36,28 @@ impl<'a> Session<'a> {
     pub fn set_up(&self, may_go_on: &(dyn Fn() -> Result<(), RuntimeError> + Sync)) -> Result<(), SetupError> {
         let result = self.networks().and_then(|()| {
             may_go_on().map_err(SetupError::Failed)?;
-            self.pods().and_then(|()| may_go_on()).map_err(SetupError::Failed)
+            self.pods()
+                .map_err(|error| self.explain_missing(error))
+                .and_then(|()| may_go_on())
+                .map_err(SetupError::Failed)
         });
         if result.is_err() {
-            self.take_down();
+            self.take_down(false);
         }
         result
     }
 
-    /// Networks and the question for the images do not wait for each other.
+    /// The networks do not wait for each other.
     fn networks(&self) -> Result<(), SetupError> {
         let calls = network::create_args(self.plan);
-        let (images, networks) = thread::scope(|scope| {
-            let images = scope.spawn(|| self.check_images());
-            let networks: Vec<_> = calls.iter().map(|call| scope.spawn(|| self.podman.call("the network", call, None))).collect();
-            (joined(images.join()), networks.into_iter().map(|handle| joined(handle.join())).collect::<Vec<_>>())
+        let results: Vec<_> = thread::scope(|scope| {
+            let create = |call| move || self.podman.call("the network", call, None);
+            let handles: Vec<_> = calls.iter().map(|call| scope.spawn(create(call))).collect();
+            handles.into_iter().map(|handle| joined(handle.join())).collect()
         });
-        images.map_err(SetupError::Failed)?;
-        for (call, network) in calls.iter().zip(networks) {
+        for (call, result) in calls.iter().zip(results) {
             let shared = call.iter().any(|word| word == "--ignore");
-            network.map_err(|error| match error {
+            result.map_err(|error| match error {
                 RuntimeError::Podman { said, .. } if said.contains("is already used") && shared => {
                     let why = format!("{said}; set network.pool in the server config to a block that is free");
                     SetupError::Failed(RuntimeError::Podman { what: "the routers' network".to_owned(), said: why })
@@ -67,19 +69,21 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn check_images(&self) -> Result<(), RuntimeError> {
-        let agent = self.plan.agent.image.value.reference();
-        let router = self.plan.network.as_ref().map(|_| self.plan.router_image.value.as_str());
-        for (image, what) in router.into_iter().map(|image| (image, "router")).chain([(agent, "agent")]) {
-            if !self.podman.output(&["image", "exists", image], None)?.status.success() {
-                let build = match image.starts_with("localhost/") {
+    /// A missing image as what it is: kube play with the pull policy `Never` says so only in its own words.
+    fn explain_missing(&self, error: RuntimeError) -> RuntimeError {
+        let agent = (self.plan.agent.image.value.reference(), "agent");
+        let router = self.plan.network.as_ref().map(|_| (self.plan.router_image.value.as_str(), "router"));
+        for (image, what) in router.into_iter().chain([agent]) {
+            let exists = self.podman.output(&["image", "exists", image], None).map(|output| output.status.code());
+            if matches!(exists, Ok(Some(1))) {
+                let make = match image.starts_with("localhost/") {
                     true => format!("sandboxc image build {what}"),
                     false => format!("podman pull {image}"),
                 };
-                return Err(RuntimeError::MissingImage(image.to_owned(), build));
+                return RuntimeError::MissingImage(image.to_owned(), make);
             }
         }
-        Ok(())
+        error
     }
 
     /// Router and agent pod side by side: the forwarder connects only when the agent does.
@@ -165,12 +169,14 @@ impl<'a> Session<'a> {
 
     /// Removes everything that `set_up` may have made. Goes on after errors; tells what is left, if anything.
     ///
-    /// Containers go before their pods: podman cleans up after a container that ended by itself with the pod's lock,
-    /// and a `pod rm` that has it meanwhile waits until systemd gives up after 90 s (seen on 5.4.2).
-    pub fn take_down(&self) -> Vec<String> {
+    /// `in_order` says that no container has ended by itself. Else containers go before their pods: podman cleans up
+    /// after such a container with the pod's lock, and a `pod rm` that has it meanwhile waits until systemd gives up
+    /// after 90 s (seen on 5.4.2).
+    pub fn take_down(&self, in_order: bool) -> Vec<String> {
         let names = &self.plan.names;
         let has_network = self.plan.network.is_some();
-        let (agent, forwarder, router) = (names.agent_container(), names.forwarder_container(), names.router_container());
+        let (agent, forwarder, router) =
+            (names.agent_container(), names.forwarder_container(), names.router_container());
         let mut containers = vec!["rm", "--force", "--ignore", "--time", "0", &agent];
         let mut pods = vec!["pod", "rm", "--force", "--ignore", "--time", "0", &names.agent_pod];
         let mut volumes = vec!["volume", "rm", "--force", &names.agent_files];
@@ -179,7 +185,8 @@ impl<'a> Session<'a> {
             pods.push(&names.router_pod);
             volumes.push(&names.router_files);
         }
-        let mut left: Vec<String> = [containers, pods].iter().filter_map(|call| self.remove(call)).collect();
+        let first = if in_order { None } else { self.remove(&containers) };
+        let second = self.remove(&pods);
         let (network, volumes) = thread::scope(|scope| {
             let network = scope.spawn(|| {
                 has_network.then(|| self.remove(&["network", "rm", "--force", &names.internal_network])).flatten()
@@ -187,8 +194,7 @@ impl<'a> Session<'a> {
             let volumes = self.remove(&volumes);
             (network.join().ok().flatten(), volumes)
         });
-        left.extend(network.into_iter().chain(volumes));
-        left
+        [first, second, network, volumes].into_iter().flatten().collect()
     }
 
     fn remove(&self, args: &[&str]) -> Option<String> {

@@ -32,7 +32,8 @@ fn exit_codes_are_the_commands_own_and_nothing_is_left() {
 fn a_timeout_ends_the_container_and_keeps_what_was_printed() {
     let sandbox = Sandbox::new();
     let start = Instant::now();
-    let output = sandbox.run_with(&["--timeout", "2s"], &["sh", "-c", "trap '' TERM; echo out; echo err >&2; sleep 60"]);
+    let output =
+        sandbox.run_with(&["--timeout", "2s"], &["sh", "-c", "trap '' TERM; echo out; echo err >&2; sleep 60"]);
     assert_eq!(code(&output), 124);
     assert_eq!(text(&output.stdout), "out\n");
     assert!(text(&output.stderr).contains("err\n") && text(&output.stderr).contains("time is over after 2 s"));
@@ -71,11 +72,8 @@ fn output_is_not_buffered_until_the_end() {
 #[test]
 fn a_missing_image_is_named_with_the_command_that_makes_it() {
     let sandbox = Sandbox::new();
-    let output = sandbox
-        .command(&["run", "--", "true"])
-        .env("SANDBOXC_IMAGE", "localhost/not-there:1")
-        .output()
-        .unwrap();
+    let output =
+        sandbox.command(&["run", "--", "true"]).env("SANDBOXC_IMAGE", "localhost/not-there:1").output().unwrap();
     assert_eq!(code(&output), 125);
     let stderr = text(&output.stderr);
     assert!(stderr.contains("localhost/not-there:1") && stderr.contains("sandboxc image build agent"), "{stderr}");

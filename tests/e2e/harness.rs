@@ -111,7 +111,13 @@ impl Sandbox {
     /// The stdout of a shell script in the sandbox, which must end well.
     pub fn sh(&self, script: &str) -> String {
         let output = self.run(&["sh", "-c", script]);
-        assert!(output.status.success(), "{script}: {:?}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{script}: {:?}\n{}\n{}",
+            output.status,
+            text(&output.stdout),
+            text(&output.stderr)
+        );
         text(&output.stdout)
     }
 

@@ -96,6 +96,20 @@ fn the_gate_comes_before_forwarder_and_agent() {
     assert_eq!(gates, ["gate"]);
 }
 
+/// Every field name, without the keys of free maps.
+fn keys(value: &Value, into: &mut BTreeSet<String>, parent: &str) {
+    match value {
+        Value::Object(map) if !["data", "labels", "annotations"].contains(&parent) => {
+            for (key, value) in map {
+                into.insert(key.clone());
+                keys(value, into, key);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, into, parent)),
+        _ => {}
+    }
+}
+
 #[test]
 fn every_emitted_field_is_one_that_kube_play_honours() {
     // facts: podman's own copy of the types; an unknown field is ignored without a word.
@@ -106,18 +120,6 @@ fn every_emitted_field_is_one_that_kube_play_honours() {
         terminationGracePeriodSeconds value volumeMounts volumes workingDir"
         .split_whitespace()
         .collect();
-    fn keys(value: &Value, into: &mut BTreeSet<String>, parent: &str) {
-        match value {
-            Value::Object(map) if !["data", "labels", "annotations"].contains(&parent) => {
-                for (key, value) in map {
-                    into.insert(key.clone());
-                    keys(value, into, key);
-                }
-            }
-            Value::Array(list) => list.iter().for_each(|value| keys(value, into, parent)),
-            _ => {}
-        }
-    }
     let mut resolved = resolved();
     resolved.limits.memory = Some(Sourced::built_in(1 << 30));
     resolved.limits.cpus = Some(Sourced::built_in(1500));
@@ -179,7 +181,8 @@ fn r_13_dollars_and_percents_are_plain_text() {
     for (name, value) in [("X", "${OPENAI_API_KEY}"), ("A", "$$HOME"), ("P", "a$PATHb")] {
         resolved.env.insert(name.to_owned(), Sourced::built_in(value.to_owned()));
     }
-    let agent = pod(&stream(&resolved, &["echo", "$(HOME)", "$$", "%h"]), "agent").spec.unwrap().containers.pop().unwrap();
+    let agent =
+        pod(&stream(&resolved, &["echo", "$(HOME)", "$$", "%h"]), "agent").spec.unwrap().containers.pop().unwrap();
     let env: Vec<String> = agent.env.unwrap().into_iter().filter_map(|e| e.value).collect();
     assert!(["${OPENAI_API_KEY}", "$$HOME", "a$PATHb"].iter().all(|v| env.contains(&(*v).to_owned())), "{env:?}");
     // kube play turns `$$` back into `$` and then finds nothing to expand.

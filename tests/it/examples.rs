@@ -35,9 +35,9 @@ fn compiled(example: &str) -> Vec<File> {
         mount.source = moved(&mount.source);
     }
     if resolved.workspace.target == resolved.workspace.source {
-        resolved.workspace.target = home.clone();
+        resolved.workspace.target.clone_from(&home);
     }
-    resolved.workspace.source = home.clone();
+    resolved.workspace.source = home;
     let words = resolved.command.iter().map(|word| word.value.clone()).collect();
     let command = Command::Run(words);
     let plan = plan(Request { resolved: &resolved, session: "default", command: &command, attempt: 0 }).unwrap();
@@ -108,7 +108,11 @@ fn every_grant_points_to_a_line_that_exists() {
         for grant in grants {
             let place = grant.rsplit('(').next().unwrap().trim_end_matches(')');
             let (file, line) = place.rsplit_once(':').unwrap();
-            let path = if file.starts_with(".sandboxc") { dir(example).join("repo").join(file) } else { dir(example).join(file) };
+            let path = if file.starts_with(".sandboxc") {
+                dir(example).join("repo").join(file)
+            } else {
+                dir(example).join(file)
+            };
             let lines = fs::read_to_string(&path).unwrap().lines().count();
             assert!(line.parse::<usize>().unwrap() <= lines, "{grant}");
         }

@@ -1,5 +1,7 @@
 //! Everything that needs no test host, except `router`, which needs its root file system.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
 mod config;
 mod emit;
 mod examples;

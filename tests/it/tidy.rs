@@ -4,15 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up; an import goes to the same room or to an earlier one.
-const FLOORS: &[&[&str]] = &[
-    &["source"],
-    &["policy", "diagnostic"],
-    &["config"],
-    &["plan"],
-    &["emit"],
-    &["runtime"],
-    &["cli"],
-];
+const FLOORS: &[&[&str]] =
+    &[&["source"], &["policy", "diagnostic"], &["config"], &["plan"], &["emit"], &["runtime"], &["cli"]];
 
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
@@ -79,8 +72,17 @@ fn every_room_has_its_floor() {
 
 #[test]
 fn effects_stay_in_their_rooms() {
-    let effects =
-        ["std::env", "std::process", "SystemTime", "Instant::now", "std::fs", "fs::read", "File::open", "std::net::Tcp", "env::var"];
+    let effects = [
+        "std::env",
+        "std::process",
+        "SystemTime",
+        "Instant::now",
+        "std::fs",
+        "fs::read",
+        "File::open",
+        "std::net::Tcp",
+        "env::var",
+    ];
     for path in sources(&root().join("src")) {
         let room = room(&path);
         let loader = path.ends_with("config/load.rs") || path.ends_with("config/disk.rs");
@@ -96,7 +98,8 @@ fn effects_stay_in_their_rooms() {
 
 #[test]
 fn only_cli_prints_and_nobody_exits_or_panics_on_purpose() {
-    let forbidden = ["process::exit", "todo!", "unimplemented!", "dbg!", "println!", "eprintln!", "print!(", "eprint!("];
+    let forbidden =
+        ["process::exit", "todo!", "unimplemented!", "dbg!", "println!", "eprintln!", "print!(", "eprint!("];
     for path in sources(&root().join("src")) {
         let code = code(&path);
         for word in forbidden {

@@ -40,10 +40,9 @@ pub(super) fn agent_pod(plan: &Plan, podman: Podman) -> Result<Pod, EmitError> {
     }
     let (mut containers, mut gates) = (Vec::new(), None);
     if plan.network.is_some() {
-        let image = &plan.router_image.value;
-        gates = Some(vec![service("gate", image, &["/bin/sh", "/etc/sandboxc/gate.sh"], &[])]);
+        gates = Some(vec![service("gate", plan, &["/bin/sh", "/etc/sandboxc/gate.sh"], &[])]);
         let command = ["nginx", "-e", "stderr", "-c", "/etc/sandboxc/forwarder.conf"];
-        containers.push(service("forwarder", image, &command, &["NET_BIND_SERVICE"]));
+        containers.push(service("forwarder", plan, &command, &["NET_BIND_SERVICE"]));
     }
     containers.push(agent_container(&plan.agent)?);
     Ok(Pod {
@@ -77,7 +76,7 @@ fn agent_container(agent: &Agent) -> Result<Container, EmitError> {
     Ok(Container {
         name: "agent".to_owned(),
         image: Some(image.to_owned()),
-        image_pull_policy: Some(pull_policy(image).to_owned()),
+        image_pull_policy: Some(pull_policy(image, &agent.command)),
         command: Some(match &agent.command {
             Command::Hold => vec![INIT.to_owned(), "-P".to_owned()],
             Command::Run(words) => words.iter().map(|word| literal(word)).collect(),
@@ -107,8 +106,7 @@ fn resources(agent: &Agent) -> Option<ResourceRequirements> {
     let cpus = agent.limits.cpus.as_ref().map(|cpus| ("cpu", format!("{}m", cpus.value)));
     let limits: std::collections::BTreeMap<String, Quantity> =
         memory.into_iter().chain(cpus).map(|(name, value)| (name.to_owned(), Quantity(value))).collect();
-    (!limits.is_empty())
-        .then(|| ResourceRequirements { limits: Some(limits), ..ResourceRequirements::default() })
+    (!limits.is_empty()).then(|| ResourceRequirements { limits: Some(limits), ..ResourceRequirements::default() })
 }
 
 /// Volume names in the pod are positions; the mounts below use the same numbering.
@@ -136,10 +134,7 @@ fn mounts(agent: &Agent) -> Result<Vec<VolumeMount>, EmitError> {
     };
     let mut mounts = vec![
         // Without one `localhost` does not resolve (`--no-hosts`), and podman's own would copy the host's.
-        VolumeMount {
-            sub_path: Some("hosts".to_owned()),
-            ..mount("files".to_owned(), Path::new("/etc/hosts"), true)?
-        },
+        VolumeMount { sub_path: Some("hosts".to_owned()), ..mount("files".to_owned(), Path::new("/etc/hosts"), true)? },
         mount("home".to_owned(), &agent.home.target, false)?,
         mount("workspace".to_owned(), &agent.workspace.target, agent.workspace.read_only)?,
     ];
@@ -151,10 +146,8 @@ fn mounts(agent: &Agent) -> Result<Vec<VolumeMount>, EmitError> {
 
 /// kube play reads what follows a colon in a mount path as mount options.
 fn path_text(path: &Path) -> Result<String, EmitError> {
-    let refuse = |why: &str| EmitError::CannotKeep {
-        what: format!("the path {}", path.display()),
-        why: why.to_owned(),
-    };
+    let refuse =
+        |why: &str| EmitError::CannotKeep { what: format!("the path {}", path.display()), why: why.to_owned() };
     let text = path.to_str().ok_or_else(|| refuse("it is not UTF-8, which YAML cannot carry"))?;
     if text.contains(':') {
         return Err(refuse("it contains a colon, which kube play takes for mount options; rename the directory"));
