@@ -4,6 +4,7 @@
 //! removed on every way out; the command starts only after everything before it was verified.
 //! May depend on every lower floor.
 
+pub mod ctrlog;
 pub mod exec;
 pub mod host;
 pub mod image;

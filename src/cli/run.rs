@@ -9,7 +9,7 @@ use clap::Args;
 use super::context::{Context, say, tell_limits};
 use super::{Failure, PlanArgs, duration};
 use crate::config::Resolved;
-use crate::emit::tree::{self, Compiled};
+use crate::emit::tree;
 use crate::plan::{Command, Plan, Request, plan};
 use crate::runtime::exec::{Ended, Exec, Signals, exec};
 use crate::runtime::netlog::{self, NetworkLog};
@@ -101,10 +101,10 @@ fn start(context: &Context, args: &RunArgs, resolved: &Resolved) -> Result<u8, F
         if !resolved.sandbox_enabled.value {
             say("sandboxc: THE NETWORK SANDBOX IS OFF: the command reaches everything that this host reaches");
         }
-        let running = Session::new(&podman, &plan, &compiled);
+        let running = Session::new(&podman, &state, &plan, &compiled);
         match running.set_up(&|| signals.check()) {
             Ok(()) => {
-                let started = Started { podman: &podman, plan: &plan, compiled: &compiled, session: &running };
+                let started = Started { podman: &podman, plan: &plan, session: &running };
                 return execute(context, args, &started, &signals, log);
             }
             Err(SetupError::SubnetTaken) => {}
@@ -120,7 +120,6 @@ fn start(context: &Context, args: &RunArgs, resolved: &Resolved) -> Result<u8, F
 struct Started<'a> {
     podman: &'a Podman,
     plan: &'a Plan,
-    compiled: &'a Compiled,
     session: &'a Session<'a>,
 }
 
@@ -131,29 +130,24 @@ fn execute(
     signals: &Signals,
     log: Option<std::fs::File>,
 ) -> Result<u8, Failure> {
-    let log = match (log, &started.compiled.stream.router) {
-        (Some(file), Some(_)) => NetworkLog::follow(started.podman, started.plan, file).map(Some),
-        _ => Ok(None),
-    };
-    let logged = matches!(log, Ok(Some(_)));
+    let log = log.filter(|_| started.plan.network.is_some());
+    let log = log.map(|file| NetworkLog::follow(&started.session.router_log(), started.plan, file));
+    let logged = log.is_some();
     let configured = started.plan.agent.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
     let timeout = args.timeout.into_iter().chain(configured).min();
     let container = started.plan.names.agent_container();
-    let ended = log.and_then(|log| {
-        let request = Exec {
-            container: &container,
-            command: &args.command,
-            tty: args.tty || (io::stdin().is_terminal() && io::stdout().is_terminal()),
-            term: context.var("TERM"),
-            deadline: timeout.map(|timeout| Instant::now() + timeout),
-        };
-        let ended = exec(started.podman, &request, signals);
-        if let Some(log) = log {
-            started.session.stop_router();
-            log.finish();
-        }
-        ended
-    });
+    let request = Exec {
+        container: &container,
+        command: &args.command,
+        tty: args.tty || (io::stdin().is_terminal() && io::stdout().is_terminal()),
+        term: context.var("TERM"),
+        deadline: timeout.map(|timeout| Instant::now() + timeout),
+    };
+    let ended = exec(started.podman, &request, signals);
+    if let Some(log) = log {
+        started.session.stop_router();
+        log.finish();
+    }
     if args.keep {
         let names = &started.plan.names;
         say(&format!(

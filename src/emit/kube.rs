@@ -21,6 +21,9 @@ mod agent;
 /// Where our files are mounted in router, gate and forwarder.
 pub const FILES_AT: &str = "/etc/sandboxc";
 
+/// What the forwarder of a held agent says once its gate has passed.
+pub const GATE_PASSED: &str = "gate: passed";
+
 /// uid and gid of router, gate and forwarder: no user of the host, no user of the agent.
 const SERVICE_UID: i64 = 990;
 

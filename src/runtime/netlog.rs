@@ -4,26 +4,26 @@
 //! write one changes nothing but the log.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 
 use super::RuntimeError;
-use super::podman::Podman;
+use super::ctrlog::{Follower, Stream};
 use crate::plan::Plan;
 use crate::policy::{Policy, Reason, Verdict, parse_dns_line};
 
 /// A reader of the router's output.
 #[derive(Debug)]
 pub struct NetworkLog {
-    child: Child,
-    readers: Vec<JoinHandle<()>>,
+    stopped: Arc<AtomicBool>,
+    reader: JoinHandle<()>,
 }
 
 /// Opens the log for appending, never through a link.
@@ -38,49 +38,43 @@ pub fn open(path: &Path) -> Result<File, RuntimeError> {
 }
 
 impl NetworkLog {
-    /// Follows the router's container from its first line.
-    pub fn follow(podman: &Podman, plan: &Plan, file: File) -> Result<Self, RuntimeError> {
-        let mut child = podman
-            .command(&["logs", "--follow", &plan.names.router_container()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(RuntimeError::NoPodman)?;
-        let file = Arc::new(Mutex::new(file));
-        let mut readers = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            let (file, session) = (Arc::clone(&file), plan.session.clone());
-            readers.push(std::thread::spawn(move || copy(stdout, &file, |line| decision_line(line, &session))));
-        }
-        if let Some(stderr) = child.stderr.take() {
-            let (session, policy) = (plan.session.clone(), plan.policy.clone());
-            readers.push(std::thread::spawn(move || copy(stderr, &file, |line| dns_line(line, &session, &policy))));
-        }
-        Ok(Self { child, readers })
+    /// Follows the router's log from its first line.
+    pub fn follow(router_log: &Path, plan: &Plan, mut file: File) -> Self {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let mut follower = Follower::new(router_log);
+        let (flag, session, policy) = (Arc::clone(&stopped), plan.session.clone(), plan.policy.clone());
+        let reader = std::thread::spawn(move || {
+            loop {
+                // Asked before reading, so that what was written until then is read after it.
+                let last = flag.load(Ordering::SeqCst);
+                for (stream, line) in follower.lines() {
+                    write(&mut file, stream, &line, &session, &policy);
+                }
+                if last {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        Self { stopped, reader }
     }
 
-    /// Waits for the last lines; the router must have been stopped.
-    pub fn finish(mut self) {
-        for reader in self.readers.drain(..) {
-            let _ = reader.join();
-        }
-        let _ = self.child.wait();
+    /// Reads the last lines; the router must have been stopped.
+    pub fn finish(self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        // A reader that failed has lost log lines and nothing else.
+        let _ = self.reader.join();
     }
 }
 
-fn copy(from: impl std::io::Read, to: &Mutex<File>, line: impl Fn(&str) -> Option<Map<String, Value>>) {
-    let mut reader = BufReader::new(from);
-    let mut bytes = Vec::new();
-    while matches!(reader.read_until(b'\n', &mut bytes), Ok(n) if n > 0) {
-        if let Some(map) = line(String::from_utf8_lossy(&bytes).trim_end()) {
-            let text = Value::Object(map).to_string() + "\n";
-            if let Ok(mut file) = to.lock() {
-                // One write a line, so that lines of the two readers never mix.
-                let _ = file.write_all(text.as_bytes());
-            }
-        }
-        bytes.clear();
+fn write(file: &mut File, stream: Stream, line: &str, session: &str, policy: &Policy) {
+    let map = match stream {
+        Stream::Out => decision_line(line, session),
+        Stream::Err => dns_line(line, session, policy),
+    };
+    if let Some(map) = map {
+        // One write a line; a full disk loses lines and changes no verdict.
+        let _ = file.write_all((Value::Object(map).to_string() + "\n").as_bytes());
     }
 }
 

@@ -3,15 +3,18 @@
 use std::thread;
 
 use super::RuntimeError;
+use super::ctrlog;
 use super::podman::Podman;
+use super::state::State;
 use crate::emit::tree::Compiled;
-use crate::emit::{network, update_args};
+use crate::emit::{kube, network, update_args};
 use crate::plan::Plan;
 
 /// A session that is being set up, runs, or is being taken down.
 #[derive(Debug)]
 pub struct Session<'a> {
     podman: &'a Podman,
+    state: &'a State,
     plan: &'a Plan,
     compiled: &'a Compiled,
 }
@@ -27,8 +30,8 @@ pub enum SetupError {
 
 impl<'a> Session<'a> {
     /// A session of a plan; nothing happens yet.
-    pub fn new(podman: &'a Podman, plan: &'a Plan, compiled: &'a Compiled) -> Self {
-        Self { podman, plan, compiled }
+    pub fn new(podman: &'a Podman, state: &'a State, plan: &'a Plan, compiled: &'a Compiled) -> Self {
+        Self { podman, state, plan, compiled }
     }
 
     /// Images, networks, router ready, agent pod created and verified, gate passed, forwarder up. On failure
@@ -101,9 +104,8 @@ impl<'a> Session<'a> {
         let names = &self.plan.names;
         let internal = format!("{}:ip={}", names.internal_network, net.router_address);
         let args = ["--no-hosts", "--network", &internal, "--network", &names.egress_network];
-        self.play("the router", &args, manifest)?;
-        let ready = ["exec", &names.router_container(), "/bin/sh", "/etc/sandboxc/entry.sh", "ready"];
-        self.podman.call("the router is not ready", &ready, None).map(drop)
+        self.play("the router", "router", &args, manifest)?;
+        ctrlog::wait_until(&self.state.log("router"), "router: ready", "the router")
     }
 
     fn agent(&self) -> Result<(), RuntimeError> {
@@ -115,21 +117,28 @@ impl<'a> Session<'a> {
         let mut args = vec!["--no-hosts", "--network", &network];
         let limits = &self.plan.agent.limits;
         let verify = limits.memory.is_some() || limits.pids.is_some() || limits.cpus.is_some();
-        if !verify {
-            return self.play("the agent pod", &args, &self.compiled.stream.agent);
+        if verify {
+            args.push("--start=false");
         }
-        args.push("--start=false");
-        self.play("the agent pod", &args, &self.compiled.stream.agent)?;
-        if let Some(update) = update_args(self.plan) {
-            self.podman.call("the limits", &update, None)?;
+        self.play("the agent pod", "forwarder", &args, &self.compiled.stream.agent)?;
+        if verify {
+            if let Some(update) = update_args(self.plan) {
+                self.podman.call("the limits", &update, None)?;
+            }
+            self.verify_limits()?;
+            self.podman.call("the agent pod", &["pod", "start", &names.agent_pod], None)?;
         }
-        self.verify_limits()?;
-        self.podman.call("the agent pod", &["pod", "start", &names.agent_pod], None).map(drop)
+        match &self.plan.network {
+            Some(_) => ctrlog::wait_until(&self.state.log("forwarder"), kube::GATE_PASSED, "the agent pod"),
+            None => Ok(()),
+        }
     }
 
-    /// k8s-file keeps the router's lines readable whatever the user's default log driver is.
-    fn play(&self, what: &str, args: &[&str], manifest: &str) -> Result<(), RuntimeError> {
-        let mut call = vec!["kube", "play", "--quiet", "--build=false", "--log-driver=k8s-file"];
+    /// k8s-file whatever the user's log driver is, in a file of ours; bounded, since the agent can make the router talk.
+    fn play(&self, what: &str, service: &str, args: &[&str], manifest: &str) -> Result<(), RuntimeError> {
+        let path = format!("--log-opt=path={}", self.state.log(service).display());
+        let mut call = vec!["kube", "play", "--quiet", "--build=false", "--log-driver=k8s-file", &path];
+        call.push("--log-opt=max-size=16mb");
         call.extend_from_slice(args);
         call.push("-");
         self.podman.call(what, &call, Some(manifest)).map(drop)
@@ -161,6 +170,11 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Where the router's output is.
+    pub fn router_log(&self) -> std::path::PathBuf {
+        self.state.log("router")
+    }
+
     /// Ends the router before everything else, so that its last lines are written and read.
     pub fn stop_router(&self) {
         // The teardown that follows removes it by force.
@@ -178,7 +192,7 @@ impl<'a> Session<'a> {
         let (agent, forwarder, router) =
             (names.agent_container(), names.forwarder_container(), names.router_container());
         let mut containers = vec!["rm", "--force", "--ignore", "--time", "0", &agent];
-        let mut pods = vec!["pod", "rm", "--force", "--ignore", "--time", "0", &names.agent_pod];
+        let mut pods = vec![names.agent_pod.as_str()];
         let mut volumes = vec!["volume", "rm", "--force", &names.agent_files];
         if has_network {
             containers.extend([forwarder.as_str(), &router]);
@@ -186,7 +200,11 @@ impl<'a> Session<'a> {
             volumes.push(&names.router_files);
         }
         let first = if in_order { None } else { self.remove(&containers) };
-        let second = self.remove(&pods);
+        let second: Vec<String> = thread::scope(|scope| {
+            let remove = |pod| move || self.remove(&["pod", "rm", "--force", "--ignore", "--time", "0", pod]);
+            let handles: Vec<_> = pods.iter().map(|pod| scope.spawn(remove(*pod))).collect();
+            handles.into_iter().filter_map(|handle| handle.join().ok().flatten()).collect()
+        });
         let (network, volumes) = thread::scope(|scope| {
             let network = scope.spawn(|| {
                 has_network.then(|| self.remove(&["network", "rm", "--force", &names.internal_network])).flatten()
@@ -194,7 +212,7 @@ impl<'a> Session<'a> {
             let volumes = self.remove(&volumes);
             (network.join().ok().flatten(), volumes)
         });
-        [first, second, network, volumes].into_iter().flatten().collect()
+        first.into_iter().chain(second).chain(network).chain(volumes).collect()
     }
 
     fn remove(&self, args: &[&str]) -> Option<String> {

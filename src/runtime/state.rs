@@ -43,6 +43,11 @@ impl State {
         self.dir.join("empty")
     }
 
+    /// The log of one of the pods' services, `router` or `forwarder`.
+    pub fn log(&self, service: &str) -> PathBuf {
+        self.dir.join(format!("{service}.log"))
+    }
+
     /// Keeps a copy of what was applied, for whoever has to clean up after a crash.
     pub fn keep_manifest(&self, text: &str) -> Result<(), RuntimeError> {
         fs::write(self.dir.join("kube.yaml"), text).map_err(RuntimeError::io("keeping the manifest"))

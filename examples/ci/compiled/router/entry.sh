@@ -63,13 +63,20 @@ down() {
 
 mkdir -p /tmp/sandboxc
 trap 'down 143' TERM INT
-trap 'echo "router: a process ended; all end" >&2; down 1' CHLD
 dnsmasq --conf-file="$files/dns.conf" &
 children="$children $!"
 dnsmasq --conf-file="$files/resolver.conf" &
 children="$children $!"
 nginx -e stderr -c "$files/nginx.conf" &
 children="$children $!"
+
+# Whoever waits for the router reads this line, or the complaint.
+(ready) || down 1
+# From here on one end is everybody's; the trap comes after the commands above, which are children too.
+trap 'echo "router: a process ended; all end" >&2; down 1' CHLD
+# shellcheck disable=SC2086
+kill -0 $children || down 1
+echo "router: ready" >&2
 while :; do
     wait
 done

@@ -1,0 +1,136 @@
+//! Reading what a container says from the log file that conmon writes (`--log-driver=k8s-file --log-opt path=…`).
+//!
+//! Cheaper than a podman call, and there from the first line on whatever the user's log driver is.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::RuntimeError;
+
+/// How long a service may take to say that it is ready.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// Which stream a line was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// stdout
+    Out,
+    /// stderr
+    Err,
+}
+
+/// Follows one log file; conmon replaces the file when it grows over its bound, so the path is looked at again.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    file: Option<File>,
+    rest: Vec<u8>,
+    partial: [String; 2],
+}
+
+impl Follower {
+    /// From the first line on; the file need not be there yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), file: None, rest: Vec::new(), partial: Default::default() }
+    }
+
+    /// Every line that is complete by now.
+    pub fn lines(&mut self) -> Vec<(Stream, String)> {
+        let mut lines = Vec::new();
+        self.read(&mut lines);
+        if self.replaced() {
+            // What was written between the last read and the replacement, then the new file from its start.
+            self.read(&mut lines);
+            self.file = None;
+            self.rest.clear();
+            self.read(&mut lines);
+        }
+        lines
+    }
+
+    fn replaced(&self) -> bool {
+        let inode = |file: &File| file.metadata().map(|meta| meta.ino()).ok();
+        let now = std::fs::metadata(&self.path).map(|meta| meta.ino()).ok();
+        now.is_some() && self.file.as_ref().is_some_and(|file| inode(file) != now)
+    }
+
+    fn read(&mut self, lines: &mut Vec<(Stream, String)>) {
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        if let Some(file) = &mut self.file {
+            // An error here loses log lines and nothing else.
+            let _ = file.read_to_end(&mut self.rest);
+        }
+        while let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let text = String::from_utf8_lossy(line.get(..end).unwrap_or_default());
+            lines.extend(self.entry(&text));
+        }
+    }
+
+    /// `TIME STREAM F TEXT`, or `P` for a piece of a line that goes on.
+    fn entry(&mut self, line: &str) -> Option<(Stream, String)> {
+        let mut words = line.splitn(4, ' ');
+        let (_, stream, kind, text) = (words.next()?, words.next()?, words.next()?, words.next().unwrap_or(""));
+        let stream = if stream == "stdout" { Stream::Out } else { Stream::Err };
+        let partial = self.partial.get_mut(stream as usize)?;
+        partial.push_str(text);
+        (kind == "F").then(|| (stream, std::mem::take(partial)))
+    }
+}
+
+/// Waits until a service says `ready`; what it complains of instead is the error.
+pub fn wait_until(path: &Path, ready: &str, what: &str) -> Result<(), RuntimeError> {
+    let mut follower = Follower::new(path);
+    let until = Instant::now() + READY_WITHIN;
+    let mut last = String::new();
+    while Instant::now() < until {
+        for (_, line) in follower.lines() {
+            if line == ready {
+                return Ok(());
+            }
+            if ["gate: ", "router: "].iter().any(|prefix| line.starts_with(prefix)) {
+                return Err(RuntimeError::Podman { what: what.to_owned(), said: line });
+            }
+            last = line;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let said = format!("not ready within {} s; its last line: {last}", READY_WITHIN.as_secs());
+    Err(RuntimeError::Podman { what: what.to_owned(), said })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_streams_and_a_replaced_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut follower = Follower::new(&path);
+        assert!(follower.lines().is_empty());
+        std::fs::write(&path, "t stdout P a\nt stderr F err\nt stdout F b c\nt std").unwrap();
+        let expected = vec![(Stream::Err, "err".to_owned()), (Stream::Out, "ab c".to_owned())];
+        assert_eq!(follower.lines(), expected);
+        std::fs::rename(&path, dir.path().join("old")).unwrap();
+        std::fs::write(&path, "t stdout F new\n").unwrap();
+        assert_eq!(follower.lines(), [(Stream::Out, "new".to_owned())]);
+        assert!(follower.lines().is_empty());
+    }
+
+    #[test]
+    fn a_complaint_is_the_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, "t stderr F gate: there is a default route\n").unwrap();
+        let error = wait_until(&path, "x", "the gate").unwrap_err().to_string();
+        assert_eq!(error, "the gate: gate: there is a default route");
+        std::fs::write(&path, "t stderr F x\n").unwrap();
+        assert!(wait_until(&path, "x", "the gate").is_ok());
+    }
+}
