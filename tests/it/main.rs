@@ -6,4 +6,6 @@ mod config;
 mod emit;
 mod examples;
 mod fixture;
+mod readme;
+mod router;
 mod tidy;
