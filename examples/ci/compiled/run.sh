@@ -764,7 +764,7 @@ podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sand
 podman pod start sandboxc-1218d47a090c-router >/dev/null
 podman exec sandboxc-1218d47a090c-router-router /bin/sh /etc/sandboxc/entry.sh ready
 podman pod start sandboxc-1218d47a090c-default >/dev/null
-phase=command
+phase=running
 podman logs --follow sandboxc-1218d47a090c-default-agent &
 log_reader=$!
 code=$(timeout 3600 podman wait sandboxc-1218d47a090c-default-agent) || {

@@ -963,7 +963,7 @@ podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sand
 podman pod start sandboxc-fa139bbef7c4-router >/dev/null
 podman exec sandboxc-fa139bbef7c4-router-router /bin/sh /etc/sandboxc/entry.sh ready
 podman pod start sandboxc-fa139bbef7c4-default >/dev/null
-phase=command
+phase=running
 podman logs --follow sandboxc-fa139bbef7c4-default-agent &
 log_reader=$!
 code=$(timeout 3600 podman wait sandboxc-fa139bbef7c4-default-agent) || {

@@ -779,7 +779,7 @@ podman update --pids-limit=2048 --memory=6442450944 --memory-swap=6442450944 san
 podman pod start sandboxc-1d87768eef16-router >/dev/null
 podman exec sandboxc-1d87768eef16-router-router /bin/sh /etc/sandboxc/entry.sh ready
 podman pod start sandboxc-1d87768eef16-default >/dev/null
-phase=command
+phase=running
 podman logs --follow sandboxc-1d87768eef16-default-agent &
 log_reader=$!
 code=$(podman wait sandboxc-1d87768eef16-default-agent)

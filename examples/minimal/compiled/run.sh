@@ -720,7 +720,7 @@ podman network connect sandboxc-egress-ffa2da3e sandboxc-d12481a60355-router-inf
 podman pod start sandboxc-d12481a60355-router >/dev/null
 podman exec sandboxc-d12481a60355-router-router /bin/sh /etc/sandboxc/entry.sh ready
 podman pod start sandboxc-d12481a60355-default >/dev/null
-phase=command
+phase=running
 podman logs --follow sandboxc-d12481a60355-default-agent &
 log_reader=$!
 code=$(podman wait sandboxc-d12481a60355-default-agent)
