@@ -4,7 +4,13 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Once, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use crate::live::Live;
 
 /// What the images are built on; the test host imports them (no registry).
 const ROUTER_BASE: &str = "localhost/sandboxc-base-router:test";
@@ -60,15 +66,18 @@ impl Sandbox {
         let sandbox = Self { root, _world: world };
         fs::create_dir_all(sandbox.repo().join(".sandboxc")).unwrap();
         fs::create_dir_all(sandbox.config_home().join("sandboxc")).unwrap();
+        // Before the files of this test, which need not be right.
+        IMAGES.call_once(|| sandbox.build_images());
         fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), repo).unwrap();
         fs::write(sandbox.config_home().join("sandboxc/server.yaml"), server).unwrap();
-        IMAGES.call_once(|| {
-            for (which, base) in [("router", ROUTER_BASE), ("agent", AGENT_BASE)] {
-                let output = sandbox.command(&["image", "build", which, "--base", base]).output().unwrap();
-                assert!(output.status.success(), "{}", text(&output.stderr));
-            }
-        });
         sandbox
+    }
+
+    fn build_images(&self) {
+        for (which, base) in [("router", ROUTER_BASE), ("agent", AGENT_BASE)] {
+            let output = self.command(&["image", "build", which, "--base", base]).output().unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
     }
 
     /// The directory the agent sees.
@@ -128,6 +137,16 @@ impl Sandbox {
         text(&output.stdout)
     }
 
+    /// The last line of what a Python program prints in the sandbox, as JSON; `probe.py` stands before it.
+    pub fn probe(&self, program: &str) -> Value {
+        json(&self.python(&probe(program)))
+    }
+
+    /// Starts a session that takes one script after the other, so that the outside can be looked at between them.
+    pub fn start(&self, flags: &[&str]) -> Live {
+        Live::new(self, flags)
+    }
+
     /// Feeds stdin and collects the output.
     pub fn feed(&self, args: &[&str], input: &[u8]) -> Output {
         let mut child =
@@ -142,6 +161,24 @@ impl Sandbox {
         writer.join().unwrap();
         output
     }
+}
+
+/// The probes, and a program that uses them.
+pub fn probe(program: &str) -> String {
+    format!("{}{program}", include_str!("probe.py"))
+}
+
+/// The last line of a text, as JSON.
+pub fn json(text: &str) -> Value {
+    let last = text.lines().last().unwrap_or("");
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Letters and digits that no other test, and no other run, has: a label that shows up nowhere by chance.
+pub fn unique() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
+    format!("u{:x}{:x}{:x}", std::process::id(), nanos & 0xff_ffff_ffff, COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Bytes as text.

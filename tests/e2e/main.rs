@@ -1,8 +1,13 @@
 //! End to end, on a real rootless podman: run inside the test host (`tests/host/host runner`), as an unprivileged user.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
-
+mod dns;
 mod exit_codes;
+mod guard;
 mod harness;
+mod images;
 mod isolation;
+mod live;
 mod network;
+mod overrides;
+mod tamper;
+mod terminal;
