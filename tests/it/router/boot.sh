@@ -1,0 +1,69 @@
+#!/bin/sh
+# PID 1 of a private pid and mount namespace, in the router's network namespace. Starts a small internet, the router,
+# the gate and the forwarder with exactly the emitted files ($work/router, $work/forwarder), each as it runs in its pod:
+# stock packages on a read-only root, uid 990, one capability at most. All of it ends with this process, and this process
+# with its standard input. $agent is the pid, as the outer machine counts, that holds the agent's network namespace.
+set -eu
+: "${here:?}" "${root:?}" "${work:?}" "${agent:?}" "${router_address:?}" "${agent_address:?}" "${prefix:?}" "${egress_address:?}"
+
+mount --make-rprivate /
+: >"$work/agent.ns"
+mount --bind "/proc/$agent/ns/net" "$work/agent.ns"
+in_agent() { nsenter --net="$work/agent.ns" -- "$@"; }
+
+# The internet, and the session's own network between the two namespaces.
+ip link set lo up
+for address in 203.0.113.53 $(python3 "$here/upstream.py" addresses); do
+    ip address add "$address/32" dev lo
+done
+ip link add name internal type veth peer name eth0
+ip link set eth0 netns "$work/agent.ns"
+no_ipv6='for one in all default; do echo 1 >/proc/sys/net/ipv6/conf/$one/disable_ipv6; done'
+sh -c "$no_ipv6"
+in_agent sh -c "$no_ipv6"
+ip address add "$router_address/$prefix" dev internal
+ip link set internal up
+in_agent ip link set lo up
+in_agent ip address add "$agent_address/$prefix" dev eth0
+in_agent ip link set eth0 up
+
+# A container's view: `contained FILES NETNS CAPS CMD...`.
+contained() {
+    files=$1 netns=$2 caps=$3
+    shift 3
+    # shellcheck disable=SC2016 # its own variables
+    nsenter --net="$netns" -- unshare --mount sh -eu -c '
+        root=$1 files=$2 caps=$3
+        shift 3
+        mount --bind "$root" "$root"
+        mount -o remount,bind,ro "$root"
+        mount -t proc proc "$root/proc"
+        mount --bind /dev "$root/dev"
+        mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+        mount --bind "$files" "$root/etc/sandboxc"
+        cd /
+        exec chroot "$root" setpriv --reuid=990 --regid=990 --clear-groups --no-new-privs --bounding-set="$caps" \
+            --inh-caps="$caps" --ambient-caps="$caps" -- "$@"
+    ' sh "$root" "$files" "$caps" "$@"
+}
+bind=-all,+net_bind_service
+for log in out err forwarder.log; do
+    : >"$work/$log"
+    chown 990:990 "$work/$log"
+done
+
+# The router starts before anything is behind it, as its egress network comes later.
+{
+    code=0
+    contained "$work/router" /proc/self/ns/net "$bind" /bin/sh /etc/sandboxc/entry.sh >>"$work/out" 2>>"$work/err" || code=$?
+    echo "$code" >"$work/router.exit"
+} &
+ip address add "$egress_address/24" dev lo
+python3 "$here/upstream.py" serve "$work/dns.log" >"$work/upstream.out" 2>"$work/upstream.err" &
+{
+    contained "$work/forwarder" "$work/agent.ns" -all /bin/sh /etc/sandboxc/gate.sh &&
+        contained "$work/forwarder" "$work/agent.ns" "$bind" nginx -e stderr -c /etc/sandboxc/forwarder.conf
+} >>"$work/forwarder.log" 2>&1 &
+echo started >"$work/started"
+# Held open by the tests.
+read -r _ || :

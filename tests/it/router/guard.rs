@@ -1,0 +1,131 @@
+//! The address guard: an allowed name that leads to a special-purpose address is refused, unless it may.
+
+use serde_json::Value;
+
+use super::hello::hello;
+use super::shared;
+use super::wire::{Wire, exchange, get, http, json};
+use super::world::World;
+
+fn upstream_of(world: &World, name: &str) -> Option<String> {
+    let answer = String::from_utf8_lossy(&exchange(world, 443, &hello(name))).into_owned();
+    answer.strip_prefix("here is ").map(|rest| rest.lines().next().unwrap_or_default().to_owned())
+}
+
+fn assert_refused(world: &World, name: &str) -> Value {
+    assert_eq!(upstream_of(world, name), None, "{name}");
+    let decision = world.decision("host", name);
+    assert_eq!((&decision["verdict"], &decision["reason"]), (&"deny".into(), &"address-refused".into()), "{decision}");
+    assert_eq!(decision["upstream"], "");
+    decision
+}
+
+#[test]
+fn r_43_r_71_a_name_that_leads_to_a_special_address_is_refused() {
+    let Some(world) = shared() else { return };
+    for address in [
+        "10-55-0-1",
+        "127-0-0-1",
+        "169-254-169-254",
+        "100-100-100-200",
+        "198-18-0-1",
+        "192-168-7-7",
+        "172-16-9-9",
+        "0-0-0-0",
+        "224-0-0-1",
+        "255-255-255-255",
+        "192-0-0-1",
+    ] {
+        let decision = assert_refused(world, &format!("ip-{address}.suffix.example.com"));
+        assert_eq!(decision["rule"], "repo.allow[1]", "the rule that allowed the name");
+    }
+    assert_eq!(upstream_of(world, "ip-203-0-113-10.suffix.example.com").as_deref(), Some("203.0.113.10:443"));
+}
+
+#[test]
+fn a_mixed_answer_and_one_by_way_of_another_name_are_refused_as_a_whole() {
+    let Some(world) = shared() else { return };
+    assert_refused(world, "ip-203-0-113-10-and-10-55-0-1.suffix.example.com");
+    assert_refused(world, "ip-10-55-0-1-and-203-0-113-10.suffix.example.com");
+    assert_refused(world, "cname-10-55-0-1.suffix.example.com");
+    assert_refused(world, "nx.guard.suffix.example.com");
+    assert_refused(world, "v6only.guard.suffix.example.com");
+    assert_eq!(upstream_of(world, "cname-203-0-113-10.suffix.example.com").as_deref(), Some("203.0.113.10:443"));
+    assert!(upstream_of(world, "ip-203-0-113-10-and-203-0-113-22.suffix.example.com").is_some());
+}
+
+#[test]
+fn a_name_that_changes_its_mind_is_judged_at_each_lookup() {
+    let Some(world) = shared() else { return };
+    let name = "rebind-10-55-0-1.suffix.example.com";
+    assert_eq!(upstream_of(world, name).as_deref(), Some("203.0.113.10:443"));
+    // Within the second of its lookup an answer of TTL 0 is used again: the address that was judged.
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    assert_eq!(upstream_of(world, name), None);
+    assert_eq!(upstream_of(world, name), None);
+}
+
+#[test]
+fn the_sessions_own_networks_are_never_reached() {
+    let Some(world) = shared() else { return };
+    let own = [world.net.router_address, world.net.agent_address, world.net.egress.hosts().next().unwrap()];
+    for address in own {
+        let label = address.to_string().replace('.', "-");
+        assert_refused(world, &format!("ip-{label}.own.suffix.example.com"));
+        assert_refused(world, &format!("ip-{label}.own.private.example.com"));
+    }
+    assert_refused(world, "ip-127-0-0-1.own.private.example.com");
+    assert_refused(world, "ip-169-254-1-2.own.private.example.com");
+}
+
+#[test]
+fn private_entries_and_reachable_ranges_open_what_they_say() {
+    let Some(world) = shared() else { return };
+    for address in ["10.55.0.1", "192.168.7.7", "100.100.100.200", "203.0.113.10"] {
+        let name = format!("ip-{}.private.example.com", address.replace('.', "-"));
+        assert_eq!(upstream_of(world, &name), Some(format!("{address}:443")));
+        let answer = http(world, &get(&name, "/"));
+        assert!(answer.contains(&format!("\r\n\r\n{address}:80\n")), "{answer}");
+    }
+    // 10.66.0.0/16 is reachable for every name, its neighbour is not.
+    assert_eq!(upstream_of(world, "ip-10-66-0-1.suffix.example.com").as_deref(), Some("10.66.0.1:443"));
+    assert_refused(world, "ip-10-67-0-1.suffix.example.com");
+}
+
+#[test]
+fn port_80_says_why() {
+    let Some(world) = shared() else { return };
+    let answer = http(world, &get("ip-10-55-0-1.web.suffix.example.com", "/"));
+    assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+    let body = json(&answer);
+    assert_eq!((&body["reason"], &body["rule"]), (&"address-refused".into(), &"repo.allow[1]".into()));
+    let decision = world.decision("host", "ip-10-55-0-1.web.suffix.example.com");
+    assert_eq!((&decision["verdict"], &decision["reason"]), (&"deny".into(), &"address-refused".into()));
+    // Nobody listens there, but it may be reached.
+    let answer = http(world, &get("ip-203-0-113-53.web.suffix.example.com", "/"));
+    assert_eq!(json(&answer)["reason"], "upstream-failed", "{answer}");
+    let decision = world.decision("host", "ip-203-0-113-53.web.suffix.example.com");
+    assert_eq!((&decision["verdict"], &decision["status"]), (&"allow".into(), &502.into()));
+}
+
+#[test]
+fn named_ports_are_guarded_too() {
+    let Some(world) = shared() else { return };
+    for (host, open) in [("ip-10-55-0-1.example.org", true), ("ip-10-55-0-1.example.net", false)] {
+        let route = world.net.tcp.iter().find(|route| route.host == host).unwrap();
+        let answer = Wire::to_router(world, route.router_port).send(b"x").end().rest().unwrap();
+        assert_eq!(answer.starts_with(b"here is 10.55.0.1:5432\n"), open, "{host}");
+        let decision = world.decision("host", host);
+        assert_eq!(decision["verdict"], if open { "allow" } else { "deny" });
+        assert_eq!(decision["reason"], if open { "allowed" } else { "address-refused" });
+    }
+}
+
+#[test]
+fn without_reachable_ranges_documentation_addresses_are_refused_as_well() {
+    let policy = sandboxc::policy::Policy { reachable: Vec::new(), ..super::policy() };
+    let addresses =
+        sandboxc::policy::Policy { allow: crate::fixture::rules("repo.allow", &["api.example.com"]), ..policy };
+    let Some(world) = World::start(addresses) else { return };
+    assert_refused(&world, "api.example.com");
+}

@@ -1,0 +1,85 @@
+//! Start and end of the router's processes.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::world::World;
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+}
+
+fn exit_code(world: &World) -> String {
+    world.wait("the router's end", || !world.read("router.exit").is_empty());
+    world.read("router.exit").trim().to_owned()
+}
+
+#[test]
+fn if_one_process_ends_all_end() {
+    for victim in ["dns.conf", "resolver.conf", "resolver-private.conf", "nginx: master"] {
+        let Some(world) = World::start(super::policy()) else { return };
+        let found = world.processes(victim);
+        assert_eq!(found.len(), 1, "{victim}");
+        let (all, workers) = (world.processes(""), world.processes("nginx: worker"));
+        signal(found[0], "KILL");
+        assert_eq!(exit_code(&world), "1", "{victim}");
+        // A zombie has ended; who is to reap it is another question.
+        let alive =
+            |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+        // A worker whose master was killed ends with the container alone, whose first process is the script.
+        let rest: Vec<u32> =
+            all.into_iter().filter(|pid| victim != "nginx: master" || !workers.contains(pid)).collect();
+        world.wait(&format!("all others' end after {victim}, {rest:?}"), || !rest.iter().any(alive));
+    }
+}
+
+#[test]
+fn term_ends_it_quickly() {
+    let Some(world) = World::start(super::policy()) else { return };
+    let started = Instant::now();
+    signal(world.entry_pid(), "TERM");
+    assert_eq!(exit_code(&world), "143");
+    assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
+}
+
+#[test]
+fn ready_says_what_is_missing_and_gives_up() {
+    let Some(world) = World::start(super::policy()) else { return };
+    // In the agent's namespace nothing of the router listens.
+    let script = world.file("router/entry.sh").replace("-gt 400", "-gt 2");
+    let output = world.as_agent(|| Command::new("sh").args(["-c", &script, "entry.sh", "ready"]).output().unwrap());
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("router: nothing listens on udp "), "{said}");
+}
+
+#[test]
+fn the_gate_opens_only_where_the_sessions_network_is_all_there_is() {
+    let Some(world) = World::start(super::policy()) else { return };
+    let gate = world.file("forwarder/gate.sh");
+    let run = |change: &str| {
+        let script = format!("set -e; {change}\n{gate}");
+        // In a copy of the namespace's state it cannot be undone, so each change has its own undoing.
+        let output = world.as_agent(|| Command::new("sh").args(["-c", &script]).output().unwrap());
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let router = world.net.router_address;
+    assert_eq!(run(""), (true, String::new()));
+    for (change, undo, why) in [
+        (format!("ip route add default via {router}"), "ip route del default", "default route"),
+        (format!("ip route add 198.51.100.0/24 via {router}"), "ip route del 198.51.100.0/24", "route out of"),
+        ("ip route add 0.0.0.0/1 dev eth0".to_owned(), "ip route del 0.0.0.0/1", "route out of"),
+        ("ip address add 198.51.100.9/32 dev lo".to_owned(), "ip address del 198.51.100.9/32 dev lo", "the address 198.51.100.9"),
+        (
+            "ip link add other type veth peer name peer; echo 0 >/proc/sys/net/ipv6/conf/other/disable_ipv6; ip -6 address add fd00::1/64 dev other; ip link set other up; ip link set peer up".to_owned(),
+            "ip link del other",
+            "IPv6 route",
+        ),
+    ] {
+        let (passed, said) = run(&change);
+        assert!(!passed && said.contains(why) && said.lines().count() == 1, "{change}: {said}");
+        assert_eq!(run(undo), (true, String::new()), "after {undo}");
+    }
+    let elsewhere = Command::new("unshare").args(["--net", "sh", "-c", &gate]).output().unwrap();
+    assert!(!elsewhere.status.success(), "no network at all");
+}

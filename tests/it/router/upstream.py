@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""A small internet behind the router under test: a name server, TLS-shaped, HTTP and TCP servers. Standard library only.
+
+usage: upstream.py addresses | serve LOG     prints `ready` when it serves; logs each DNS query, `TYPE NAME`, to LOG
+
+Names say what they resolve to: the first label `ip-203-0-113-10` (several with `-and-` between), `rebind-A` (203.0.113.10 at
+first, A ever after), `cname-A` (by way of another name), `nx`, `v6only`; any other is 203.0.113.10. TTL is 0 throughout.
+"""
+import hashlib
+import socket
+import struct
+import sys
+import threading
+import time
+
+PUBLIC = "203.0.113.10"
+# Servers stand on the addresses that the guard must refuse too, so that a missing guard is seen as an answer.
+ADDRESSES = [PUBLIC, "203.0.113.22", "10.55.0.1", "10.66.0.1", "169.254.169.254", "100.100.100.200", "198.18.0.1",
+             "192.168.7.7", "172.16.9.9"]
+seen = {}
+
+
+def addresses_of(name):
+    label = name.split(".")[0]
+    dotted = lambda text: text.replace("-", ".")
+    if label == "nx":
+        return None
+    if label == "v6only":
+        return []
+    if label.startswith("ip-"):
+        return [dotted(part) for part in label[3:].split("-and-")]
+    if label.startswith("rebind-"):
+        seen[name] = seen.get(name, 0) + 1
+        return [PUBLIC if seen[name] == 1 else dotted(label[7:])]
+    return [PUBLIC]
+
+
+def answer(query, log):
+    at, labels = 12, []
+    while query[at]:
+        labels.append(query[at + 1:at + 1 + query[at]].decode("latin-1"))
+        at += query[at] + 1
+    name = ".".join(labels).lower()
+    qtype, = struct.unpack(">H", query[at + 1:at + 3])
+    log.write(f"{qtype} {name}\n")
+    log.flush()
+    found = addresses_of(name)
+    records = []
+    pointer = b"\xc0\x0c"
+    if labels[0].startswith("cname-") and qtype == 1:
+        target = b"\x05other\xc0" + bytes([12 + 1 + len(labels[0])])
+        records.append(pointer + struct.pack(">HHIH", 5, 1, 0, len(target)) + target)
+        pointer = b"\xc0" + bytes([at + 5 + 12])
+        found = [labels[0][6:].replace("-", ".")]
+    if qtype == 1:
+        records += [pointer + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton(a) for a in found or []]
+    flags = 0x8183 if found is None else 0x8180
+    return query[:2] + struct.pack(">HHHHH", flags, 1, len(records), 0, 0) + query[12:at + 5] + b"".join(records)
+
+
+def name_server(path):
+    log = open(path, "a")
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("203.0.113.53", 53))
+
+    def loop():
+        while True:
+            query, client = server.recvfrom(4096)
+            server.sendto(answer(query, log), client)
+    threading.Thread(target=loop, daemon=True).start()
+
+
+def serve(address, port, handler):
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind((address, port))
+    server.listen(128)
+
+    def one(client):
+        try:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            handler(client, f"{address}:{port}")
+        except OSError:
+            pass
+        finally:
+            client.close()
+
+    def loop():
+        while True:
+            client, _ = server.accept()
+            threading.Thread(target=one, args=(client,), daemon=True).start()
+    threading.Thread(target=loop, daemon=True).start()
+
+
+def tcp(client, where):
+    """Says where it is, echoes, and after the client's end counts what came."""
+    client.sendall(f"here is {where}\n".encode())
+    total = 0
+    while data := client.recv(65536):
+        total += len(data)
+        client.sendall(data)
+    time.sleep(0.3)
+    client.sendall(f"end after {total}\n".encode())
+
+
+def tls(client, where):
+    """No TLS at all: passthrough never looks. Waits for the first bytes, then does as tcp does."""
+    first = client.recv(65536)
+    if first:
+        client.sendall(f"here is {where}\n".encode() + first)
+        total = len(first)
+        while data := client.recv(65536):
+            total += len(data)
+            client.sendall(data)
+        time.sleep(0.3 if b"half" in first else 0)
+        client.sendall(f"end after {total}\n".encode())
+
+
+def head_of(client, buffer):
+    while b"\r\n\r\n" not in buffer:
+        data = client.recv(65536)
+        if not data:
+            return None, b""
+        buffer += data
+    head, _, rest = buffer.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def body_of(client, head, buffer):
+    """Yields the pieces of a request body, undone of chunking."""
+    lower = head.lower()
+    if b"transfer-encoding: chunked" in lower:
+        while True:
+            while b"\r\n" not in buffer:
+                buffer += client.recv(65536)
+            size, _, buffer = buffer.partition(b"\r\n")
+            size = int(size, 16)
+            while len(buffer) < size + 2:
+                buffer += client.recv(65536)
+            if size:
+                yield buffer[:size]
+            buffer = buffer[size + 2:]
+            if not size:
+                return
+    left = int(lower.partition(b"content-length:")[2].partition(b"\r\n")[0] or 0)
+    while left > 0:
+        if not buffer:
+            buffer = client.recv(65536)
+            if not buffer:
+                return
+        yield buffer[:left]
+        left -= len(buffer[:left])
+        buffer = b""
+
+
+def http(client, where):
+    """Answers with the request's head as it arrived; some paths do more."""
+    head, rest = head_of(client, b"")
+    if head is None:
+        return
+    path = head.split(b" ")[1] if b" " in head else b""
+    plain = lambda body, extra=b"": client.sendall(
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n" % (len(body), extra) + body)
+    if path.startswith(b"/sse"):
+        # No content type, as some streams have none.
+        client.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+        for number in range(4):
+            client.sendall(b"data: %d\n\n" % number)
+            time.sleep(0.4)
+    elif path.startswith(b"/big/"):
+        size = int(path[5:])
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % size)
+        block = bytes(range(256)) * 256
+        while size:
+            client.sendall(block[:size])
+            size -= len(block[:size])
+    elif path.startswith(b"/upload"):
+        started, first, digest, total = time.time(), None, hashlib.sha256(), 0
+        for piece in body_of(client, head, rest):
+            first = first or time.time()
+            digest.update(piece)
+            total += len(piece)
+        early = bool(first and time.time() - first > 0.3)
+        plain(b"%d %s streamed=%d\n" % (total, digest.hexdigest().encode(), early))
+    elif path.startswith(b"/ws"):
+        client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+        client.sendall(rest)
+        while data := client.recv(65536):
+            client.sendall(data)
+    elif path.startswith(b"/steer"):
+        plain(b"steered", b"X-Accel-Redirect: /elsewhere\r\nX-Accel-Limit-Rate: 1\r\n")
+    elif path.startswith(b"/status/"):
+        client.sendall(b"HTTP/1.1 %s Own\r\nContent-Length: 3\r\nConnection: close\r\n\r\nown" % path[8:11])
+    elif path.startswith(b"/moved"):
+        plain(b"", b"Location: http://api.example.com/there\r\n")
+    elif path.startswith(b"/late"):
+        time.sleep(0.6)
+        plain(b"late")
+    else:
+        plain(where.encode() + b"\n" + head)
+
+
+def main():
+    if sys.argv[1] == "addresses":
+        return print(*ADDRESSES)
+    name_server(sys.argv[2])
+    for address in ADDRESSES:
+        serve(address, 443, tls)
+        serve(address, 80, http)
+        for port in (22, 5432, 5433):
+            serve(address, port, tcp)
+    print("ready", flush=True)
+    threading.Event().wait()
+
+
+main()
