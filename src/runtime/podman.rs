@@ -1,7 +1,8 @@
 //! Calling podman: arguments in, output or one clear line out.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -45,17 +46,21 @@ impl Podman {
 
     /// Runs a call and gives everything; only failing to start it is an error.
     pub fn output<S: AsRef<std::ffi::OsStr>>(&self, args: &[S], stdin: Option<&str>) -> Result<Output, RuntimeError> {
+        // Into files, not pipes: a container whose log driver is `passthrough` (from the user's containers.conf) keeps
+        // podman's own stdout open for as long as it lives.
+        let doing = || RuntimeError::io("making a temporary file");
+        let (mut stdout, mut stderr) = (tempfile::tempfile().map_err(doing())?, tempfile::tempfile().map_err(doing())?);
         let mut command = self.command(args);
         command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(stdout.try_clone().map_err(doing())?).stderr(stderr.try_clone().map_err(doing())?);
         let mut child = command.spawn().map_err(RuntimeError::NoPodman)?;
         let pipe = child.stdin.take();
-        // podman reads its stdin before it writes much, so writing all of it first cannot block both sides; it may
-        // end early on its own error, which its exit status then tells.
+        // podman may end early on its own error, which its exit status then tells.
         if let (Some(mut pipe), Some(text)) = (pipe, stdin) {
             let _ = pipe.write_all(text.as_bytes());
         }
-        child.wait_with_output().map_err(RuntimeError::io("waiting for podman"))
+        let status = child.wait().map_err(RuntimeError::io("waiting for podman"))?;
+        Ok(Output { status, stdout: read_back(&mut stdout)?, stderr: read_back(&mut stderr)? })
     }
 
     /// The version, without touching the storage.
@@ -63,6 +68,12 @@ impl Podman {
         let text = self.call("podman --version", &["--version"], None)?;
         text.parse().map_err(RuntimeError::Host)
     }
+}
+
+fn read_back(file: &mut File) -> Result<Vec<u8>, RuntimeError> {
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(RuntimeError::io("reading podman's output"))?;
+    Ok(bytes)
 }
 
 /// The line of stderr that says why: the last one, without podman's prefix.
