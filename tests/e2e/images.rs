@@ -8,8 +8,10 @@ fn a_repos_containerfile_is_built_and_runs_and_a_changed_one_is_another_image() 
     let config = "version: 1\nimage: {containerfile: Containerfile}\n";
     std::fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), config).unwrap();
     let file = sandbox.repo().join(".sandboxc/Containerfile");
+    // Images stay in the storage of the test host; this run's are new ones all the same.
+    let unique = sandbox.repo().display().to_string();
     let write = |marker: &str| {
-        std::fs::write(&file, format!("ARG BASE\nFROM ${{BASE}}\nRUN echo {marker} > /marker\n")).unwrap();
+        std::fs::write(&file, format!("ARG BASE\nFROM ${{BASE}}\n# {unique}\nRUN echo {marker} > /marker\n")).unwrap();
     };
     write("one");
     let before = sandbox.run(&["cat", "/marker"]);
