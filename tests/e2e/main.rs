@@ -7,6 +7,7 @@ mod harness;
 mod images;
 mod isolation;
 mod live;
+mod log;
 mod network;
 mod overrides;
 mod tamper;
