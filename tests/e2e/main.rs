@@ -1,5 +1,6 @@
 //! End to end, on a real rootless podman: run inside the test host (`tests/host/host runner`), as an unprivileged user.
 
+mod compile;
 mod dns;
 mod exit_codes;
 mod guard;
