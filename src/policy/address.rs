@@ -116,3 +116,141 @@ impl super::Policy {
         IpNet::aggregate(&nets).into_iter().filter(|net| matches!(net, IpNet::V4(_))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::Policy;
+    use super::*;
+
+    fn nets(texts: &[&str]) -> Vec<IpNet> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn special_addresses_are_known_in_every_wrapping() {
+        for text in [
+            "0.1.2.3",
+            "10.0.0.1",
+            "100.64.0.1",
+            "100.100.100.200",
+            "127.0.0.1",
+            "169.254.169.254",
+            "172.31.255.255",
+            "192.0.0.1",
+            "192.0.2.1",
+            "192.168.0.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "fe80::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "ff02::1",
+            "2001:db8::1",
+            "2002:a00:1::",
+            "64:ff9b:1::1",
+            "::ffff:10.0.0.1",
+            "::ffff:169.254.169.254",
+            "64:ff9b::10.0.0.1",
+            "64:ff9b::7f00:1",
+        ] {
+            assert!(is_special(text.parse().unwrap()), "{text}");
+        }
+        // a public address behind NAT64 is that address.
+        for text in [
+            "8.8.8.8",
+            "100.63.255.255",
+            "100.128.0.0",
+            "172.15.0.1",
+            "172.32.0.1",
+            "198.20.0.1",
+            "223.255.255.255",
+            "2606:4700::1",
+            "64:ff9b::8.8.8.8",
+            "::ffff:8.8.8.8",
+        ] {
+            assert!(!is_special(text.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_never_be_reached_stays_shut_whatever_is_opened() {
+        let policy = Policy { reachable: nets(&["0.0.0.0/0"]), ..Policy::default() };
+        let own = nets(&["10.89.0.0/29", "10.90.0.0/24"]);
+        let blocks = |private, address: &str| {
+            let address: IpAddr = address.parse().unwrap();
+            policy.blocked_addresses(private, &own).iter().any(|net| net.contains(&address))
+        };
+        for address in [
+            "127.0.0.1",
+            "0.0.0.0",
+            "169.254.1.1",
+            "169.254.1.2",
+            "224.0.0.1",
+            "255.255.255.255",
+            "10.89.0.2",
+            "10.90.0.1",
+        ] {
+            assert!(blocks(false, address) && blocks(true, address), "{address}");
+        }
+        assert!(blocks(false, "169.254.169.254"), "link-local is never a reachable range");
+        assert!(!blocks(false, "10.20.0.1") && !blocks(false, "8.8.8.8") && !blocks(true, "192.168.1.1"));
+    }
+
+    #[test]
+    fn a_reachable_range_opens_itself_alone() {
+        let policy = Policy { reachable: nets(&["10.20.0.0/16"]), ..Policy::default() };
+        let blocked = policy.blocked_addresses(false, &[]);
+        let blocks = |address: &str| blocked.iter().any(|net| net.contains(&address.parse::<IpAddr>().unwrap()));
+        assert!(!blocks("10.20.0.0") && !blocks("10.20.255.255"));
+        assert!(blocks("10.19.255.255") && blocks("10.21.0.0") && blocks("192.168.0.1"));
+        assert!(blocked.iter().all(|net| matches!(net, IpNet::V4(_))));
+    }
+
+    fn any_net() -> impl Strategy<Value = IpNet> {
+        // Few distinct high bits, so that blocks overlap often.
+        let four = (0_u32..4, any::<u32>(), 0_u8..=32).prop_map(|(high, low, prefix)| {
+            IpNet::V4(Ipv4Net::new((high << 30 | low >> 2).into(), prefix).unwrap().trunc())
+        });
+        let six = (0_u128..4, any::<u128>(), 0_u8..=128).prop_map(|(high, low, prefix)| {
+            IpNet::V6(Ipv6Net::new((high << 126 | low >> 2).into(), prefix).unwrap().trunc())
+        });
+        prop_oneof![3 => four, 1 => six]
+    }
+
+    proptest! {
+        #[test]
+        fn subtracting_leaves_what_is_in_no_hole(
+            from in proptest::collection::vec(any_net(), 0..5),
+            holes in proptest::collection::vec(any_net(), 0..5),
+            random in proptest::collection::vec(any::<u32>(), 8),
+        ) {
+            let left = subtract(&from, &holes);
+            let edges = from.iter().chain(&holes).flat_map(|net| [net.network(), net.broadcast()]);
+            let addresses = edges.chain(random.into_iter().map(|bits| IpAddr::V4(bits.into())));
+            for address in addresses {
+                let within = |nets: &[IpNet]| nets.iter().any(|net| net.contains(&address));
+                prop_assert_eq!(within(&left), within(&from) && !within(&holes), "{}", address);
+            }
+            for (index, one) in left.iter().enumerate() {
+                let others = left.iter().skip(index + 1);
+                prop_assert!(others.clone().all(|other| !one.contains(other) && !other.contains(one)));
+            }
+        }
+
+        #[test]
+        fn wrapping_changes_nothing(bits in any::<u32>()) {
+            let four = Ipv4Addr::from(bits);
+            let special = is_special(four.into());
+            prop_assert_eq!(is_special(four.to_ipv6_mapped().into()), special);
+            let nat64 = Ipv6Addr::from(0x64_ff9b_u128 << 96 | u128::from(bits));
+            prop_assert_eq!(is_special(nat64.into()), special);
+            prop_assert_eq!(unwrap_address(nat64.into()), IpAddr::V4(four));
+        }
+    }
+}

@@ -162,7 +162,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn deny(reason: Reason, rule: Option<&Rule>, port: u16) -> Self {
+    pub(super) fn deny(reason: Reason, rule: Option<&Rule>, port: u16) -> Self {
         Self {
             verdict: Verdict::Deny,
             reason,

@@ -254,6 +254,7 @@ data:
     status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:29
     .tracker.example.org "deny denied server.deny[0]"; # server.yaml:7
     wiki.corp.example.com "private allowed repo.allow[5]"; # .sandboxc/sandbox.yaml:22
+    ~^[0-9.]+$ "deny not-allowed";
     203.0.113.7 "deny port-not-allowed repo.allow[6]"; # .sandboxc/sandbox.yaml:24
   hosts-80.map: |
     # Port 80: who may be reached. `name` is one host, `*.name` its subdomains, `.name` both; the longest match holds.
@@ -271,6 +272,7 @@ data:
     status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:29
     .tracker.example.org "deny denied server.deny[0]"; # server.yaml:7
     wiki.corp.example.com "private allowed repo.allow[5]"; # .sandboxc/sandbox.yaml:22
+    ~^[0-9.]+$ "deny not-allowed";
     203.0.113.7 "deny port-not-allowed repo.allow[6]"; # .sandboxc/sandbox.yaml:24
   nginx.conf: |
     # The router's web and TCP side. It dials by the name that it checked, never by an address that a client chose.

@@ -184,6 +184,7 @@ data:
     github.com "pass allowed allow_file[4]"; # allowed-hosts:4
     .githubusercontent.com "pass allowed allow_file[3]"; # allowed-hosts:3
     .internal.example.com "deny denied server.deny[0]"; # server.yaml:6
+    ~^[0-9.]+$ "deny not-allowed";
   hosts-80.map: |
     # Port 80: who may be reached. `name` is one host, `*.name` its subdomains, `.name` both; the longest match holds.
     default "deny not-allowed";
@@ -191,6 +192,7 @@ data:
     github.com "pass allowed allow_file[4]"; # allowed-hosts:4
     .githubusercontent.com "pass allowed allow_file[3]"; # allowed-hosts:3
     .internal.example.com "deny denied server.deny[0]"; # server.yaml:6
+    ~^[0-9.]+$ "deny not-allowed";
   nginx.conf: |
     # The router's web and TCP side. It dials by the name that it checked, never by an address that a client chose.
     # A decision is looked up as `ROUTE REASON [RULE]`, ROUTE being deny, pass, or private (pass, and the name may lead to

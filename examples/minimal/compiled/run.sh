@@ -164,10 +164,12 @@ data:
     # Port 443: who may be reached. `name` is one host, `*.name` its subdomains, `.name` both; the longest match holds.
     default "deny not-allowed";
     api.example.com "pass allowed repo.allow[0]"; # .sandboxc/sandbox.yaml:6
+    ~^[0-9.]+$ "deny not-allowed";
   hosts-80.map: |
     # Port 80: who may be reached. `name` is one host, `*.name` its subdomains, `.name` both; the longest match holds.
     default "deny not-allowed";
     api.example.com "pass allowed repo.allow[0]"; # .sandboxc/sandbox.yaml:6
+    ~^[0-9.]+$ "deny not-allowed";
   nginx.conf: |
     # The router's web and TCP side. It dials by the name that it checked, never by an address that a client chose.
     # A decision is looked up as `ROUTE REASON [RULE]`, ROUTE being deny, pass, or private (pass, and the name may lead to

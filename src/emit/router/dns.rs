@@ -30,7 +30,7 @@ pub(super) fn lines(net: &SandboxNetwork, tls: &[Row], web: &[Row]) -> Vec<Strin
             Scope::Below(base) => nodes.entry(base).or_default().below = Some(answer),
             Scope::Host(name) => nodes.entry(name.as_str()).or_default().apex = Some(answer),
             // An address is no name; one with a named port has a name of its own.
-            Scope::Address(_) => {}
+            Scope::Addresses | Scope::Address(_) => {}
         }
     }
     for route in &net.tcp {
@@ -89,7 +89,7 @@ pub(super) fn resolver_names(tls: &[Row], web: &[Row], routes: &[Route], private
         Scope::Below(base) if base.is_empty() => Some("#"),
         Scope::Below(base) => Some(base.as_str()),
         Scope::Host(name) => Some(name.as_str()),
-        Scope::Address(_) => None,
+        Scope::Addresses | Scope::Address(_) => None,
     });
     let named = routes.iter().filter(|route| route.private == private && route.address.is_none());
     let all: BTreeSet<&str> = scopes.chain(named.map(|route| route.host.as_str())).collect();

@@ -59,6 +59,8 @@ pub(super) fn map(table: &[Row]) -> Map {
                 let both = below(name.as_str()).is_some_and(|below| below.decision == row.decision);
                 map.push(&format!("{}{name}", if both { "." } else { "" }), &row.decision);
             }
+            // Names never look like this, and exact keys are found before any pattern.
+            Scope::Addresses => map.push("~^[0-9.]+$", &row.decision),
             Scope::Address(address) => map.push(&address.to_string(), &row.decision),
         }
     }
@@ -69,7 +71,7 @@ fn cmp_host(scope: &Scope, name: &str) -> std::cmp::Ordering {
     match scope {
         Scope::Below(_) => std::cmp::Ordering::Less,
         Scope::Host(host) => host.as_str().cmp(name),
-        Scope::Address(_) => std::cmp::Ordering::Greater,
+        Scope::Addresses | Scope::Address(_) => std::cmp::Ordering::Greater,
     }
 }
 

@@ -13,11 +13,12 @@ in_agent() { nsenter --net="$work/agent.ns" -- "$@"; }
 
 # The internet, and the session's own network between the two namespaces.
 ip link set lo up
-for address in 203.0.113.53 $(python3 "$here/upstream.py" addresses); do
+for address in $(python3 "$here/upstream.py" addresses); do
     ip address add "$address/32" dev lo
 done
 ip link add name internal type veth peer name eth0
 ip link set eth0 netns "$work/agent.ns"
+# shellcheck disable=SC2016 # for the shells below
 no_ipv6='for one in all default; do echo 1 >/proc/sys/net/ipv6/conf/$one/disable_ipv6; done'
 sh -c "$no_ipv6"
 in_agent sh -c "$no_ipv6"

@@ -129,3 +129,23 @@ fn without_reachable_ranges_documentation_addresses_are_refused_as_well() {
     let Some(world) = World::start(addresses) else { return };
     assert_refused(&world, "api.example.com");
 }
+
+#[test]
+fn r_35_resolvers_are_asked_in_their_order_and_a_dead_one_is_passed_over() {
+    let policy = || sandboxc::policy::Policy { reachable: vec!["203.0.113.0/24".parse().unwrap()], ..super::policy() };
+    let Some(world) = World::start_with(policy(), &["203.0.113.54", "203.0.113.53"]) else { return };
+    for number in 0..20 {
+        assert!(upstream_of(&world, &format!("order{number}.suffix.example.com")).is_some());
+    }
+    let asked = world.read("dns.log");
+    assert_eq!(asked.lines().filter(|line| line.ends_with(" 203.0.113.54")).count(), 20, "{asked}");
+    assert!(!asked.contains(" 203.0.113.53"), "{asked}");
+
+    // One that never answers, and one where nobody listens.
+    for dead in ["203.0.113.55", "203.0.113.22"] {
+        let Some(world) = World::start_with(policy(), &[dead, "203.0.113.53"]) else { return };
+        let started = std::time::Instant::now();
+        assert!(upstream_of(&world, "dead.suffix.example.com").is_some(), "{dead}");
+        println!("past {dead} in {:?}", started.elapsed());
+    }
+}

@@ -4,6 +4,7 @@
 
 mod differential;
 mod dns;
+mod files;
 mod guard;
 mod hello;
 mod http;

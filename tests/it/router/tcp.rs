@@ -55,6 +55,7 @@ fn r_59_the_router_listens_on_the_sessions_network_alone() {
     let stranger = world.as_router(|| {
         use std::io::{Read as _, Write as _};
         let mut stream = std::net::TcpStream::connect((world.net.router_address, 443)).unwrap();
+        stream.set_read_timeout(Some(super::wire::PATIENCE)).unwrap();
         let _ = stream.write_all(&super::hello::hello("stranger.suffix.example.com"));
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);

@@ -82,7 +82,7 @@ fn only_a_full_name_of_letters_digits_and_hyphens_is_looked_up() {
     assert_eq!(longest.len(), 253);
     assert_passes(world, &longest);
     assert_passes(world, &format!("{longest}."));
-    assert_refused(world, format!("e{longest}"));
+    assert_refused(world, longest.replace("d.suffix", "dd.suffix"));
     for name in [
         &long[..],
         "",

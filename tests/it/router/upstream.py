@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A small internet behind the router under test: a name server, TLS-shaped, HTTP and TCP servers. Standard library only.
 
-usage: upstream.py addresses | serve LOG     prints `ready` when it serves; logs each DNS query, `TYPE NAME`, to LOG
+usage: upstream.py addresses | serve LOG     prints `ready` when it serves; logs each DNS query, `TYPE NAME SERVER`,
+to LOG
 
 Names say what they resolve to: the first label `ip-203-0-113-10` (several with `-and-` between), `rebind-A` (203.0.113.10 at
 first, A ever after), `cname-A` (by way of another name), `nx`, `v6only`; any other is 203.0.113.10. TTL is 0 throughout.
@@ -17,6 +18,8 @@ PUBLIC = "203.0.113.10"
 # Servers stand on the addresses that the guard must refuse too, so that a missing guard is seen as an answer.
 ADDRESSES = [PUBLIC, "203.0.113.22", "10.55.0.1", "10.66.0.1", "169.254.169.254", "100.100.100.200", "198.18.0.1",
              "192.168.7.7", "172.16.9.9"]
+NAME_SERVERS = ["203.0.113.53", "203.0.113.54", "203.0.113.55"]
+SILENT = "203.0.113.55"
 seen = {}
 
 
@@ -35,14 +38,14 @@ def addresses_of(name):
     return [PUBLIC]
 
 
-def answer(query, log):
+def answer(query, log, where):
     at, labels = 12, []
     while query[at]:
         labels.append(query[at + 1:at + 1 + query[at]].decode("latin-1"))
         at += query[at] + 1
     name = ".".join(labels).lower()
     qtype, = struct.unpack(">H", query[at + 1:at + 3])
-    log.write(f"{qtype} {name}\n")
+    log.write(f"{qtype} {name} {where}\n")
     log.flush()
     found = addresses_of(name)
     records = []
@@ -58,16 +61,19 @@ def answer(query, log):
     return query[:2] + struct.pack(">HHHHH", flags, 1, len(records), 0, 0) + query[12:at + 5] + b"".join(records)
 
 
-def name_server(path):
+def name_servers(path):
+    """Two that answer, and one that never does."""
     log = open(path, "a")
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind(("203.0.113.53", 53))
 
-    def loop():
+    def loop(server, where):
         while True:
             query, client = server.recvfrom(4096)
-            server.sendto(answer(query, log), client)
-    threading.Thread(target=loop, daemon=True).start()
+            if where != SILENT:
+                server.sendto(answer(query, log, where), client)
+    for where in NAME_SERVERS:
+        server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        server.bind((where, 53))
+        threading.Thread(target=loop, args=(server, where), daemon=True).start()
 
 
 def serve(address, port, handler):
@@ -202,8 +208,8 @@ def http(client, where):
 
 def main():
     if sys.argv[1] == "addresses":
-        return print(*ADDRESSES)
-    name_server(sys.argv[2])
+        return print(*ADDRESSES, *NAME_SERVERS)
+    name_servers(sys.argv[2])
     for address in ADDRESSES:
         serve(address, 443, tls)
         serve(address, 80, http)

@@ -31,12 +31,18 @@ pub struct World {
 impl World {
     /// Starts a router for a policy and waits until it is ready. `None` if these tests are left out.
     pub fn start(policy: Policy) -> Option<Self> {
+        Self::start_with(policy, &["203.0.113.53"])
+    }
+
+    /// The same, with resolvers of its own choice.
+    pub fn start_with(policy: Policy, upstream_dns: &[&str]) -> Option<Self> {
         if std::env::var_os("SANDBOXC_NO_ROUTER").is_some() {
             return None;
         }
         let mut resolved = resolved();
         resolved.policy = policy.clone();
-        resolved.upstream_dns = vec![sandboxc::source::Sourced::built_in("203.0.113.53".parse().expect("an address"))];
+        let resolvers = upstream_dns.iter().map(|text| text.parse().expect("an address"));
+        resolved.upstream_dns = resolvers.map(sandboxc::source::Sourced::built_in).collect();
         let net = plan_of(&resolved, &["true"]).network.expect("a sandboxed network");
         let work = tempfile::tempdir().expect("a directory");
         Self::write(work.path(), &net, &policy);
