@@ -43,7 +43,7 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     }
     if let Some(word) = words.iter().find(|word| !crate::config::survives_podman(word)) {
         return Err(Failure::promise(format!(
-            "the argument {word:?} would lose its first line break in podman's YAML reader; put the text into a file"
+            "the argument {word:?} would lose white space at its start in podman's YAML reader; put the text into a file"
         )));
     }
     let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);

@@ -200,7 +200,7 @@ fn passable(text: &Located<String>, d: &mut Diagnostics) -> bool {
     if !value::survives_podman(&text.value) {
         d.push(
             Diagnostic::new(Code::PodmanLossy, "podman would change this string when it reads it")
-                .at(text.span, "several lines, and it starts with a line break or a tab")
+                .at(text.span, "several lines, and it starts with white space")
                 .help("start it with another character, or put it into a file of the workspace"),
         );
         return false;

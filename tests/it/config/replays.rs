@@ -253,12 +253,12 @@ fn r_13_twin_the_explicit_form_reads_what_the_server_passes() {
 
 #[test]
 fn r_17_strings_survive_podman_or_are_refused() {
-    let lossy = ["\\n\\nx", "\\tx\\ny", "\\Lx\\n", "\\Nx\\n", "\\Px\\n"];
+    let lossy = ["\\n\\nx", "\\tx\\ny", "\\Lx\\n", "\\Nx\\n", "\\Px\\n", "  x\\ny"];
     for text in lossy {
         assert_eq!(refused(&format!("env: {{A: \"{text}\"}}")), [Code::PodmanLossy], "{text}");
         assert_eq!(refused(&format!("command: [sh, \"{text}\"]")), [Code::PodmanLossy], "{text}");
     }
-    for text in ["a\\n\\tb", "\\t", "\\\"", "{\\\"a\\\": \\\"b'c\\\"}", " \\n", "\\u00e9"] {
+    for text in ["a\\n\\tb", "\\t", "\\\"", "{\\\"a\\\": \\\"b'c\\\"}", " x", "x\\n  y", "\\u00e9"] {
         let resolved = accepted(&format!("env: {{A: \"{text}\"}}"));
         assert!(survives_podman(&resolved.env["A"].value), "{text}");
     }
