@@ -174,9 +174,10 @@ mod tests {
         fn looking_up_equals_deciding(lists in policies(), capped: bool, host in hosts(), port in select(&PORTS[..])) {
             let policy = policy(lists, capped);
             let decision = policy.decide(&host, port);
-            match look_up(&policy.table(port), &host) {
-                Some(row) => prop_assert_eq!(&row.decision, &decision),
-                None => prop_assert_eq!(decision.reason, Reason::BadHost),
+            if let Some(row) = look_up(&policy.table(port), &host) {
+                prop_assert_eq!(&row.decision, &decision);
+            } else {
+                prop_assert_eq!(decision.reason, Reason::BadHost);
             }
         }
 

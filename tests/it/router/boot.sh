@@ -66,5 +66,7 @@ python3 "$here/upstream.py" serve "$work/dns.log" >"$work/upstream.out" 2>"$work
         contained "$work/forwarder" "$work/agent.ns" "$bind" nginx -e stderr -c /etc/sandboxc/forwarder.conf
 } >>"$work/forwarder.log" 2>&1 &
 echo started >"$work/started"
-# Held open by the tests.
+# Held open by the tests; their process may have ended without a chance to tidy up.
 read -r _ || :
+umount "$work/agent.ns"
+rm -rf "$work"
