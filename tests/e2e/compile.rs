@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::harness::{REPO, SERVER, Sandbox, code, podman, text, unique};
+use crate::random::Random;
 
 /// The stdout of `sandboxc compile ARGS`.
 fn compile(sandbox: &Sandbox, args: &[&str]) -> String {
@@ -233,86 +234,16 @@ fn a_script_that_cannot_set_the_sandbox_up_ends_with_125_and_leaves_nothing() {
     assert_eq!(left(&hash), "");
 }
 
-/// Small, seeded, and the same everywhere (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % u64::try_from(below).unwrap()).unwrap()
-    }
-
-    /// Up to 24 pieces of what shells, YAML readers, podman and unit files take for something else.
-    fn text(&mut self) -> String {
-        const PIECES: [&str; 60] = [
-            "$",
-            "$$",
-            "$(HOME)",
-            "${HOME}",
-            "$(X)",
-            "`id`",
-            "\"",
-            "'",
-            "\\",
-            "\\\\",
-            "\\n",
-            "\n",
-            "\t",
-            "\r",
-            " ",
-            "  ",
-            "%",
-            "%h",
-            "%%",
-            "#",
-            " #",
-            ":",
-            ": ",
-            "- ",
-            "{",
-            "}",
-            "[",
-            "]",
-            ",",
-            "&a",
-            "*a",
-            "!env X",
-            "!!str",
-            "|",
-            ">",
-            "?",
-            "@",
-            "~",
-            "null",
-            "yes",
-            "0x1f",
-            "1e3",
-            "1:20",
-            "2020-01-01",
-            "---",
-            "...",
-            "=",
-            ";",
-            "\u{e9}",
-            "\u{2713}",
-            "\u{1f600}",
-            "\u{a0}",
-            "\u{feff}",
-            "\u{7f}",
-            "-Xmx512m -Xms256m",
-            "{\"a\": [\"b\", null]}",
-            "<<",
-            "END_OF_MANIFEST",
-            "abc",
-            "-",
-        ];
-        loop {
-            let text: String = (0..=self.next(24)).map(|_| PIECES[self.next(PIECES.len())]).collect();
-            if sandboxc::config::survives_podman(&text) {
-                return text;
-            }
+/// Up to 24 pieces of what shells, YAML readers, podman and unit files take for something else.
+fn nasty(random: &mut Random) -> String {
+    const WORDS: &str = r#"$ $$ $(HOME) ${HOME} $(X) `id` " ' \ \\ \n % %h %% # : - { } [ ] , &a *a !env !!str | > ? @ ~ null yes 0x1f
+        1e3 1:20 2020-01-01 --- ... = ; é ✓ 😀 -Xmx512m {"a":["b",null]} << END_OF_MANIFEST abc"#;
+    const HIDDEN: [&str; 10] = [" ", "  ", " #", ": ", "\n", "\t", "\r", "\u{a0}", "\u{feff}", "\u{7f}"];
+    let pieces: Vec<&str> = WORDS.split_whitespace().chain(HIDDEN).collect();
+    loop {
+        let text: String = (0..=random.below(24)).map(|_| random.of(&pieces)).collect();
+        if sandboxc::config::survives_podman(&text) {
+            return text;
         }
     }
 }
@@ -329,11 +260,9 @@ fn quoted(text: &str) -> String {
 
 #[test]
 fn r_13_r_14_r_17_random_text_arrives_byte_for_byte_by_run_and_by_script() {
-    let seed = std::env::var("SANDBOXC_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_251_129);
-    println!("SANDBOXC_TEST_SEED={seed}");
-    let mut random = Random(seed);
-    let env: Vec<(String, String)> = (0..60).map(|i| (format!("V{i}"), random.text())).collect();
-    let mut args: Vec<String> = (0..60).map(|_| random.text()).collect();
+    let mut random = Random::seeded();
+    let env: Vec<(String, String)> = (0..60).map(|i| (format!("V{i}"), nasty(&mut random))).collect();
+    let mut args: Vec<String> = (0..60).map(|_| nasty(&mut random)).collect();
     args.extend(["", "$(V0)", "$V0", "-Xmx512m -Xms256m", "\"", "{\"a\": 1}"].map(str::to_owned));
     let yaml: String = env.iter().map(|(name, value)| format!("  {name}: {}\n", quoted(value))).collect();
     let sandbox = Sandbox::with(&format!("{REPO}env:\n{yaml}"), SERVER);
@@ -348,6 +277,9 @@ fn r_13_r_14_r_17_random_text_arrives_byte_for_byte_by_run_and_by_script() {
         let seen: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
         for (name, value) in &env {
             assert_eq!(seen[0][name], value.as_str(), "{way}: {name}");
+        }
+        for (arg, seen) in args.iter().zip(seen[1].as_array().unwrap()) {
+            assert_eq!(seen, arg.as_str(), "{way}");
         }
         assert_eq!(seen, expected, "{way}");
     }

@@ -1,6 +1,7 @@
 //! End to end, on a real rootless podman: run inside the test host (`tests/host/host runner`), as an unprivileged user.
 
 mod compile;
+mod differential;
 mod dns;
 mod exit_codes;
 mod guard;
@@ -11,5 +12,6 @@ mod live;
 mod log;
 mod network;
 mod overrides;
+mod random;
 mod tamper;
 mod terminal;
