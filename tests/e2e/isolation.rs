@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use serde_json::{Value, json};
 
-use crate::harness::{REPO, SERVER, Sandbox, code, text, unique};
+use crate::harness::{REPO, SERVER, Sandbox, code, podman, text, unique};
 
 /// `REPO` with another identity or workspace.
 fn repo(more: &str) -> String {
@@ -209,6 +209,22 @@ fn planned_variables_arrive_with_every_byte() {
     let yaml = format!("env: {{CI: \"1\", PLAIN: {}}}\n", serde_json::to_string(value).unwrap());
     let seen = Sandbox::with(&repo(&yaml), SERVER).probe("show([os.environ['CI'], os.environ['PLAIN'], sys.argv])");
     assert_eq!(seen, json!(["1", value, ["-c"]]));
+}
+
+#[test]
+fn r_110_labels_of_the_hosts_files_are_left_alone() {
+    let sandbox = Sandbox::new();
+    let live = sandbox.start(&[]);
+    let options =
+        |role, name| podman(&["inspect", "--format", "{{.HostConfig.SecurityOpt}}", &live.container(role, name)]);
+    assert!(options("agent", "agent").contains("label=disable"), "{}", options("agent", "agent"));
+    // Nothing of the host is mounted into the others, so they keep their confinement.
+    assert!(!options("router", "router").contains("label=disable"));
+    let binds = podman(&["inspect", "--format", "{{.HostConfig.Binds}}", &live.container("agent", "agent")]);
+    assert!(
+        !binds.contains(":z") && !binds.contains(":Z") && !binds.contains(",z") && !binds.contains(",Z"),
+        "{binds}"
+    );
 }
 
 #[test]

@@ -13,5 +13,6 @@ mod log;
 mod network;
 mod overrides;
 mod random;
+mod streams;
 mod tamper;
 mod terminal;
