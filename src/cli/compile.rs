@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::context::{Context, print, say, tell_limits};
 use super::{Failure, PlanArgs, Target};
+use crate::emit::quadlet::Units;
 use crate::emit::{File, Podman, script, tree};
 use crate::plan::{Command, Request, plan};
 use crate::runtime::{exit, write};
@@ -51,7 +52,13 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     let plan = plan(Request { resolved: &resolved, session, command: &Command::Run(words), attempt: 0 })?;
     let podman = args.plan.podman.unwrap_or(Podman::FLOOR);
     if let (true, Some(dir)) = (quadlet, &args.output) {
-        return write_tree(dir, &tree::quadlet(&plan, podman)?);
+        let code = write_tree(dir, &tree::quadlet(&plan, podman)?)?;
+        say(&format!(
+            "sandboxc: `sandboxc install {}` places them; the unit to start is {}",
+            dir.join(session).display(),
+            Units::new(&plan).agent()
+        ));
+        return Ok(code);
     }
     tell_limits(&plan, podman, args.plan.strict)?;
     let compiled = tree::compile(&plan, podman)?;

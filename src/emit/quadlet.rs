@@ -89,6 +89,9 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     Ok(files)
 }
 
+/// Names and values.
+type Pairs = Vec<(String, String)>;
+
 struct Maker<'a> {
     plan: &'a Plan,
     podman: Podman,
@@ -106,7 +109,7 @@ impl Maker<'_> {
         }
     }
 
-    fn labels(&self, role: &str) -> Vec<(String, String)> {
+    fn labels(&self, role: &str) -> Pairs {
         let names = &self.plan.names;
         [
             (SESSION_LABEL, self.plan.session.clone()),
@@ -280,7 +283,7 @@ impl Maker<'_> {
 
     /// Variables for `Environment=` lines, and a file for those that only podman's own reader carries: a line each,
     /// nothing quoted (podman `pkg/env`).
-    fn environment(&self) -> Result<(Vec<(String, String)>, Option<File>), EmitError> {
+    fn environment(&self) -> Result<(Pairs, Option<File>), EmitError> {
         let all: BTreeMap<&String, &String> =
             self.plan.agent.env.iter().map(|(name, value)| (name, &value.value)).collect();
         let (mut lines, mut file) = (Vec::new(), String::new());

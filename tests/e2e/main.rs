@@ -3,6 +3,8 @@
 mod compile;
 mod dns;
 mod exit_codes;
+#[path = "../it/fixture.rs"]
+mod fixture;
 mod guard;
 mod harness;
 mod images;
@@ -11,5 +13,11 @@ mod live;
 mod log;
 mod network;
 mod overrides;
+mod quadlet;
+mod quadlet_live;
+#[path = "../it/quadlet_reader.rs"]
+#[allow(dead_code, reason = "the other suite reads whole units")]
+mod quadlet_reader;
+mod systemd_reader;
 mod tamper;
 mod terminal;

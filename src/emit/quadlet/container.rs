@@ -15,7 +15,7 @@ pub struct Bind {
     pub source: String,
     /// Where it appears.
     pub target: String,
-    /// `ro`, `rw`, and whether it is relabelled for SELinux (`z`); in the order podman reads them.
+    /// `ro`, `rw`, and whether it is relabelled (`z`); in the order podman reads them.
     pub options: &'static [&'static str],
 }
 
@@ -94,7 +94,7 @@ pub struct Container {
     pub read_only: bool,
     /// podman's init as PID 1.
     pub init: bool,
-    /// No SELinux label, since files of the host keep theirs.
+    /// No label of a mandatory access control, since files of the host keep theirs.
     pub label_disable: bool,
     /// Where it is.
     pub place: Place,

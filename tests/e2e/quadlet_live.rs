@@ -1,0 +1,353 @@
+//! Installed units under the real user manager.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, TestRunner};
+use sandboxc::config::ImageSource;
+use sandboxc::emit::tree;
+use sandboxc::plan::{Command as RunCommand, Request, plan};
+use sandboxc::source::Sourced;
+
+use crate::harness::{Sandbox, code, podman, text};
+
+const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
+
+fn systemctl(args: &[&str]) -> Output {
+    Command::new("systemctl").args(["--user", "--no-pager"]).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn property(service: &str, name: &str) -> String {
+    text(&systemctl(&["show", &format!("--property={name}"), "--value", service]).stdout).trim().to_owned()
+}
+
+/// An installed sandbox; uninstalled at the end.
+struct Installed {
+    sandbox: Sandbox,
+    session: String,
+    agent: String,
+}
+
+impl Installed {
+    /// Compiles a repo file for a session of this name and installs it. The user manager reads under the real home.
+    fn new(session: &str, repo: &str) -> Self {
+        let sandbox = Sandbox::with(repo, SERVER);
+        let mut installed = Self { sandbox, session: session.to_owned(), agent: String::new() };
+        let output = installed.compile();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        let output = installed.install();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        installed.agent = text(&output.stdout).trim().to_owned();
+        installed
+    }
+
+    fn compile(&self) -> Output {
+        let version = podman(&["--version"]).trim().rsplit(' ').next().unwrap().to_owned();
+        let out = self.sandbox.scratch("units");
+        let args = ["compile", "--target", "quadlet", "--session", &self.session, "--podman", &version, "-o"];
+        self.sandbox.command(&args).arg(&out).output().unwrap()
+    }
+
+    fn install(&self) -> Output {
+        let units = self.sandbox.scratch("units").join(&self.session);
+        self.as_user(&["install"]).arg(units).output().unwrap()
+    }
+
+    /// sandboxc with the config home that the user manager has.
+    fn as_user(&self, args: &[&str]) -> Command {
+        let mut command = self.sandbox.command(args);
+        command.env("XDG_CONFIG_HOME", config_home());
+        command
+    }
+
+    fn place(&self) -> PathBuf {
+        config_home().join("containers/systemd").join(&self.session)
+    }
+
+    /// Starts it and waits for its end.
+    fn run(&self) -> Output {
+        systemctl(&["start", "--wait", &self.agent])
+    }
+
+    /// Until nothing of the session is left in podman and no unit of it is active.
+    fn gone(&self) -> bool {
+        let until = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < until {
+            if self.left().is_empty() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        false
+    }
+
+    fn left(&self) -> String {
+        let label = format!("label=io.sandboxc.session={}", self.session);
+        let hash = self.agent.trim_end_matches("-agent.service");
+        let mut all = podman(&["ps", "-aq", "--filter", &label]);
+        all += &podman(&["pod", "ls", "-q", "--filter", &label]);
+        all += &podman(&["network", "ls", "-q", "--filter", &label]);
+        all += &text(
+            &systemctl(&[
+                "list-units",
+                "--plain",
+                "--no-legend",
+                "--state=active,activating,deactivating",
+                &format!("{hash}-*"),
+            ])
+            .stdout,
+        );
+        all
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let _ = self.as_user(&["uninstall", &self.session]).output();
+    }
+}
+
+fn config_home() -> PathBuf {
+    PathBuf::from(std::env::var_os("HOME").unwrap()).join(".config")
+}
+
+fn repo(command: &str) -> String {
+    format!("version: 1\ncommand: [sh, -c, {command:?}]\nnetwork: {{allow: [api.example.com]}}\n")
+}
+
+#[test]
+fn the_commands_exit_code_is_the_units_result_and_everything_ends_with_it() {
+    for (session, script, result, status) in
+        [("q-zero", "exit 0", "success", "0"), ("q-seven", "exit 7", "exit-code", "7")]
+    {
+        let installed = Installed::new(session, &repo(script));
+        let output = installed.run();
+        assert_eq!(output.status.success(), status == "0", "{}", text(&output.stderr));
+        assert_eq!(property(&installed.agent, "Result"), result);
+        assert_eq!(property(&installed.agent, "ExecMainStatus"), status);
+        assert!(installed.gone(), "left: {}", installed.left());
+        for role in ["router", "forwarder", "agent-pod", "net-network"] {
+            let service = installed.agent.replace("-agent.service", &format!("-{role}.service"));
+            assert_eq!(property(&service, "Result"), "success", "{service}");
+        }
+    }
+}
+
+#[test]
+fn it_is_the_same_sandbox_as_run_makes() {
+    let script = "cd; id -u; cat /etc/hosts; curl -sS https://api.example.com/x >net.txt && echo allowed; \
+                  curl -sS -m 5 https://denied.example.com/ || echo denied; ip route; ip -6 addr; \
+                  grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status; env | grep -i proxy; ls /; \
+                  hostname; cat /etc/resolv.conf";
+    let installed = Installed::new("q-same", &repo(&format!("{{ {script}; }} >out.txt 2>&1")));
+    let output = installed.run();
+    let out = fs::read_to_string(installed.sandbox.repo().join("out.txt")).unwrap_or_default();
+    assert!(output.status.success() || !out.is_empty(), "{}", text(&output.stderr));
+    for line in [
+        "1000",
+        "127.0.0.1\tlocalhost sandbox",
+        "allowed",
+        "denied",
+        "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+        "NoNewPrivs:\t1",
+        "sandbox",
+    ] {
+        assert!(out.lines().any(|l| l == line), "{line} is not in {out}");
+    }
+    assert!(!out.contains("default via") && !out.contains("inet6 fe80"), "{out}");
+}
+
+#[test]
+fn time_is_over_as_the_units_result() {
+    let installed = Installed::new(
+        "q-time",
+        &format!(
+            "{}resource_limits: {{timeout: 10}}\n",
+            repo("trap '' TERM; date +%s >started; sleep 100 & wait; wait; sleep 100")
+        ),
+    );
+    let start = Instant::now();
+    assert!(!installed.run().status.success());
+    assert_eq!(property(&installed.agent, "Result"), "timeout");
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+#[test]
+fn a_stop_leaves_nothing_and_is_no_failure() {
+    let installed = Installed::new("q-stop", &repo("touch started; exec sleep 300"));
+    assert!(systemctl(&["start", &installed.agent]).status.success());
+    assert!(!installed.left().is_empty());
+    assert!(systemctl(&["stop", &installed.agent]).status.success());
+    assert!(installed.gone(), "left: {}", installed.left());
+    assert_eq!(property(&installed.agent, "ActiveState"), "inactive");
+}
+
+#[test]
+fn without_its_router_or_forwarder_it_ends() {
+    for role in ["router-router", "q-parts-forwarder"] {
+        let installed = Installed::new("q-parts", &repo("touch started; exec sleep 300"));
+        assert!(systemctl(&["start", &installed.agent]).status.success());
+        podman(&["kill", &installed.agent.replace("agent.service", role)]);
+        assert!(installed.gone(), "{role} left: {}", installed.left());
+        assert_ne!(property(&installed.agent, "ActiveState"), "active", "{role}");
+    }
+}
+
+#[test]
+fn the_gate_fails_closed_where_a_default_route_is() {
+    let installed = Installed::new("q-gate", &repo("touch started"));
+    let pod = fs::read_dir(installed.place()).unwrap().map(|entry| entry.unwrap().path());
+    let pod = pod.into_iter().find(|path| path.extension().is_some_and(|e| e == "pod")).unwrap();
+    let text = fs::read_to_string(&pod).unwrap();
+    let hash = installed.agent.trim_end_matches("-agent.service");
+    let lines = text.lines().map(|line| match line.starts_with("Network=") {
+        true => format!("Network={hash}-egress.network\n"),
+        false => format!("{line}\n"),
+    });
+    fs::write(&pod, lines.collect::<String>()).unwrap();
+    assert!(systemctl(&["daemon-reload"]).status.success());
+    assert!(!installed.run().status.success());
+    assert!(!installed.sandbox.repo().join("started").exists(), "the command ran");
+    assert_eq!(property(&format!("{hash}-gate.service"), "Result"), "exit-code");
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+#[test]
+fn a_unit_that_quadlet_refuses_is_never_half_installed() {
+    let installed = Installed::new("q-half", &repo("true"));
+    let before = listing(&installed.place());
+    let units = installed.sandbox.scratch("units/q-half");
+    let pod = fs::read_dir(&units).unwrap().map(|entry| entry.unwrap().path());
+    let pod = pod.into_iter().find(|path| path.extension().is_some_and(|e| e == "pod")).unwrap();
+    let good = fs::read_to_string(&pod).unwrap();
+    fs::write(&pod, good.replace("[Pod]\n", "[Pod]\nNoSuchKey=1\n")).unwrap();
+    let output = installed.install();
+    assert_eq!(code(&output), 125);
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("NoSuchKey") && stderr.contains("nothing was installed"), "{stderr}");
+    assert_eq!(listing(&installed.place()), before, "the old one is back");
+    assert!(installed.run().status.success(), "and works");
+    assert!(installed.gone());
+    let uninstall = || code(&installed.as_user(&["uninstall", "q-half"]).output().unwrap());
+    assert_eq!(uninstall(), 0);
+    assert!(!installed.place().exists() && !systemctl(&["cat", &installed.agent]).status.success());
+    assert_eq!(code(&installed.install()), 125);
+    assert!(!installed.place().exists(), "a first install leaves nothing either");
+    assert_eq!(uninstall(), 2);
+}
+
+/// Every file and its text.
+fn listing(dir: &std::path::Path) -> Vec<(PathBuf, String)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(listing(&path));
+        } else {
+            let text = fs::read_to_string(&path).unwrap();
+            all.push((path, text));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_running_sandbox_is_not_replaced_and_foreign_directories_are_left_alone() {
+    let installed = Installed::new("q-busy", &repo("exec sleep 300"));
+    assert!(systemctl(&["start", &installed.agent]).status.success());
+    let output = installed.install();
+    assert_eq!(code(&output), 125);
+    assert!(text(&output.stderr).contains("systemctl --user stop"), "{}", text(&output.stderr));
+    let uninstalled = installed.as_user(&["uninstall", "q-busy"]).output().unwrap();
+    assert_eq!(code(&uninstalled), 0, "{}", text(&uninstalled.stderr));
+    assert!(installed.left().is_empty(), "uninstall stops: {}", installed.left());
+    fs::create_dir_all(installed.place()).unwrap();
+    fs::write(installed.place().join("mine.container"), "").unwrap();
+    assert_eq!(code(&installed.install()), 125);
+    assert!(installed.place().join("mine.container").exists());
+    fs::remove_dir_all(installed.place()).unwrap();
+    assert!(systemctl(&["daemon-reload"]).status.success());
+}
+
+#[test]
+fn an_entry_is_installed_by_its_name_and_its_schedule_starts_it() {
+    let sandbox = Sandbox::with(&repo("echo run >>runs"), SERVER);
+    let server = sandbox.scratch("server.yaml");
+    let repos =
+        format!("repos:\n  Q.Timer:\n    path: {}\n    schedule: \"*-*-* *:*:0/4\"\n", sandbox.repo().display());
+    fs::write(&server, format!("{SERVER}{repos}")).unwrap();
+    let output = sandbox
+        .command(&["install", "Q.Timer", "--server"])
+        .arg(&server)
+        .env("XDG_CONFIG_HOME", config_home())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let agent = text(&output.stdout).trim().to_owned();
+    let installed = Installed { sandbox, session: "q-timer".to_owned(), agent };
+    let until = Instant::now() + Duration::from_secs(60);
+    let runs = || fs::read_to_string(installed.sandbox.repo().join("runs")).unwrap_or_default().lines().count();
+    while runs() < 2 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(runs() >= 2, "the timer started it {} times", runs());
+    let uninstalled = installed.as_user(&["uninstall", "Q.Timer"]).output().unwrap();
+    assert_eq!(code(&uninstalled), 0, "{}", text(&uninstalled.stderr));
+    assert!(installed.gone(), "left: {}", installed.left());
+    assert!(!config_home().join("systemd/user").join(installed.agent.replace(".service", ".timer")).exists());
+}
+
+#[test]
+fn random_environments_and_arguments_arrive_byte_exact() {
+    let sandbox = Sandbox::with(&repo("true"), SERVER);
+    let program = "import os,sys; open('out','wb').write(b'\\0'.join(os.fsencode(a) for a in sys.argv[1:]) + b'\\1\\0' + \
+                   b'\\0'.join(os.environb[b'V%d' % i] for i in range(int(os.environ['N']))))";
+    let version = podman(&["--version"]).parse().unwrap();
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
+    let lists = (prop::collection::vec(crate::quadlet::value(), 8), prop::collection::vec(crate::quadlet::value(), 8));
+    for round in 0..6 {
+        let (values, words) = lists.new_tree(&mut runner).unwrap().current();
+        let values: Vec<String> = values.into_iter().filter(|value| carried(value)).collect();
+        let mut resolved = crate::fixture::resolved();
+        let version_of = |which: &str| format!("localhost/sandboxc-{which}:{}", env!("CARGO_PKG_VERSION"));
+        resolved.image = Sourced::built_in(ImageSource::Reference(version_of("agent")));
+        resolved.router_image = Sourced::built_in(version_of("router"));
+        resolved.workspace.source = sandbox.repo();
+        resolved.workspace.target = PathBuf::from("/w o:r,k/%h $x");
+        resolved.env.insert("N".to_owned(), Sourced::built_in(values.len().to_string()));
+        for (index, value) in values.iter().enumerate() {
+            resolved.env.insert(format!("V{index}"), Sourced::built_in(value.clone()));
+        }
+        let command = ["python3", "-c", program].map(str::to_owned).into_iter().chain(words.clone()).collect();
+        let session = format!("q-bytes{round}");
+        let request =
+            Request { resolved: &resolved, session: &session, command: &RunCommand::Run(command), attempt: 0 };
+        crate::quadlet::write(&sandbox.scratch("units"), &tree::quadlet(&plan(request).unwrap(), version).unwrap());
+        let units = sandbox.scratch("units").join(&session);
+        let output = sandbox.command(&["install"]).arg(units).env("XDG_CONFIG_HOME", config_home()).output().unwrap();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        let agent = text(&output.stdout).trim().to_owned();
+        let done = systemctl(&["start", "--wait", &agent]);
+        let arrived = fs::read(sandbox.repo().join("out")).unwrap_or_default();
+        let removed = sandbox.command(&["uninstall", &session]).env("XDG_CONFIG_HOME", config_home()).output().unwrap();
+        assert_eq!(code(&removed), 0);
+        assert!(done.status.success(), "{} {:?} {:?}", text(&done.stderr), values, words);
+        let expected = [words.join("\0"), values.join("\0")].join("\u{1}\0");
+        assert_eq!(text(&arrived), expected, "{words:?} {values:?}");
+    }
+}
+
+/// What a unit carries; everything else is refused, which other tests show.
+fn carried(value: &str) -> bool {
+    !value.contains(['\n', '\r'])
+        || !value
+            .chars()
+            .any(|c| c == '\u{80}' || u32::from(c) & 0xFFFE == 0xFFFE || ('\u{fdd0}'..='\u{fdef}').contains(&c))
+}
