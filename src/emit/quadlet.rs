@@ -30,6 +30,10 @@ const SERVICE_UID: u32 = 990;
 /// Inside, the invoking user of the host is always this one.
 const AGENT_UID: u32 = 1000;
 
+/// Seconds that a start may take. The first start of an image with shifted ids copies its layers, which took more than a
+/// minute on a busy machine.
+const START_TIMEOUT: u32 = 300;
+
 /// Label on every container: the service that runs the sandbox, so that nobody takes it for a dead session's leftover.
 pub const UNIT_LABEL: &str = "io.sandboxc.unit";
 
@@ -177,7 +181,7 @@ impl Maker<'_> {
             labels: self.labels(role),
             limits: Limits::default(),
             stop_timeout: 2,
-            service: Service { start_timeout: 60, ..Service::default() },
+            service: Service { start_timeout: START_TIMEOUT, ..Service::default() },
         }
     }
 
@@ -274,8 +278,11 @@ impl Maker<'_> {
                 pids: number(&agent.limits.pids),
             },
             stop_timeout: 5,
-            // The first start of an image with shifted ids copies its layers.
-            service: Service { start_timeout: 300, run_timeout: number(&agent.limits.timeout), ..Service::default() },
+            service: Service {
+                start_timeout: START_TIMEOUT,
+                run_timeout: number(&agent.limits.timeout),
+                ..Service::default()
+            },
         };
         let text = container.write(self.podman, &self.comment())?;
         Ok(env_file.into_iter().chain([File::new(self.units.file("agent", "container"), text)]).collect())

@@ -66,6 +66,7 @@ impl UserManager {
         let units = Units::of(names.filter(|name| !name.contains('/')))
             .ok_or_else(|| RuntimeError::Host("there is no unit of an agent among the files".to_owned()))?;
         let place = self.place(session);
+        check_place(&place)?;
         let old = self.installed(session)?;
         if let Some(old) = old.as_ref().filter(|old| self.is_active(&old.agent)) {
             return Err(RuntimeError::Host(format!(
@@ -209,6 +210,18 @@ fn exchange(new: &Path, place: &Path, occupied: bool) -> Result<(), RuntimeError
     let flags = if occupied { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
     renameat_with(CWD, new, CWD, place, flags)
         .map_err(|error| RuntimeError::Io(format!("placing {}", place.display()), error.into()))
+}
+
+/// Units mount files by paths relative to their own, which Quadlet makes absolute without any quoting.
+fn check_place(place: &Path) -> Result<(), RuntimeError> {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+@=".contains(c);
+    match place.to_str().is_some_and(|text| text.chars().all(plain)) {
+        true => Ok(()),
+        false => Err(RuntimeError::Host(format!(
+            "{} has a space or another character that Quadlet does not carry in a path; set XDG_CONFIG_HOME elsewhere",
+            place.display()
+        ))),
+    }
 }
 
 fn remove(path: &Path) -> Result<(), RuntimeError> {

@@ -200,6 +200,38 @@ fn without_its_router_or_forwarder_it_ends() {
 }
 
 #[test]
+fn after_a_crash_the_next_start_works() {
+    let installed = Installed::new("q-crash", &repo("[ -e again ] || { touch again; exec sleep 300; }"));
+    assert!(systemctl(&["start", &installed.agent]).status.success());
+    let label = "label=io.sandboxc.session=q-crash";
+    let conmons = podman(&["ps", "-q", "--filter", label]);
+    for container in conmons.lines() {
+        let pid = podman(&["inspect", "--format", "{{.State.ConmonPid}}", container]);
+        Command::new("kill").args(["-KILL", pid.trim()]).status().unwrap();
+    }
+    let until = Instant::now() + Duration::from_secs(60);
+    while property(&installed.agent, "ActiveState") == "active" && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(installed.gone(), "left: {}", installed.left());
+    let output = installed.run();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+/// Hosts that delegate the controllers are tested in a virtual machine; on others nothing may start.
+#[test]
+fn a_limit_is_kept_or_nothing_starts() {
+    let limits = "resource_limits: {memory: 64m, pids_limit: 32}\n";
+    let script = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.swap.max /sys/fs/cgroup/pids.max >kept";
+    let installed = Installed::new("q-limit", &format!("{}{limits}", repo(script)));
+    let started = installed.run().status.success();
+    let kept = fs::read_to_string(installed.sandbox.repo().join("kept")).unwrap_or_default();
+    assert_eq!((started, kept.as_str()), if started { (true, "67108864\n0\n32\n") } else { (false, "") });
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+#[test]
 fn the_gate_fails_closed_where_a_default_route_is() {
     let installed = Installed::new("q-gate", &repo("touch started"));
     let pod = fs::read_dir(installed.place()).unwrap().map(|entry| entry.unwrap().path());
