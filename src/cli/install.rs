@@ -1,5 +1,6 @@
 //! `sandboxc install` and `sandboxc uninstall`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +53,7 @@ pub(super) fn install(args: &InstallArgs) -> Result<u8, Failure> {
     let manager = UserManager::new(&context.config_home()?);
     let units = manager.install(&session, &files)?;
     say(&format!("sandboxc: {} units of {session} installed", units.services.len()));
+    missing_images(&files)?;
     if context.lingers() == Some(false) {
         say("sandboxc: without linger it ends when you log out, and no timer starts it: loginctl enable-linger");
     }
@@ -69,6 +71,20 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<u8, Failure> {
         None => return Err(Failure::usage(format!("no sandbox is installed by the name {session}"))),
     }
     Ok(0)
+}
+
+/// Names the images that a start would not find: systemd only says that it failed.
+fn missing_images(files: &[File]) -> Result<(), Failure> {
+    let lines = files.iter().filter(|file| file.path.ends_with(".container")).flat_map(|file| file.text.lines());
+    let images: BTreeSet<&str> = lines.filter_map(|line| line.strip_prefix("Image=localhost/")).collect();
+    for image in images {
+        let image = format!("localhost/{image}");
+        let exists = Podman::new("podman", "/").output(&["image", "exists", &image], None)?;
+        if exists.status.code() == Some(1) {
+            say(&format!("sandboxc: the image {image} is not here yet; `sandboxc image build` makes it"));
+        }
+    }
+    Ok(())
 }
 
 /// The session that a name stands for: entries may have capitals, dots and underscores.

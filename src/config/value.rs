@@ -198,6 +198,19 @@ mod tests {
     }
 
     #[test]
+    fn calendar_expressions_cannot_leave_their_line() {
+        for good in
+            ["daily", "Mon..Fri 03:00", "*-*-* 04:30:00 Europe/Berlin", "*:0/15", "Sat *-*-1..7 18:00", "*-02~03"]
+        {
+            assert!(calendar(good).is_ok(), "{good}");
+        }
+        for bad in ["", " daily", "daily ", "daily\nUnit=x.service", "%h", "a;b", "a\\", "#", "*", "täglich", "daily\0"]
+        {
+            assert!(calendar(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
     fn podman_loses_some_strings() {
         for bad in ["\na", "\ta\nb", "\u{85}\n", "\u{2028}x\n", "\u{2029}x\n"] {
             assert!(!survives_podman(bad), "{bad:?}");

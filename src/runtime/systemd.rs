@@ -166,7 +166,9 @@ impl UserManager {
     fn verify(&self, units: &Units, place: &Path) -> Result<(), RuntimeError> {
         for service in &units.services {
             if !self.output(&["cat", service])?.status.success() {
-                let why = generator_says(place).unwrap_or_else(|| "its generator gives no reason".to_owned());
+                let elsewhere =
+                    || format!("does the user's systemd read {}? its XDG_CONFIG_HOME counts", place.display());
+                let why = generator_says(place).unwrap_or_else(elsewhere);
                 return Err(RuntimeError::Host(format!("Quadlet made no {service}: {why}; nothing was installed")));
             }
         }

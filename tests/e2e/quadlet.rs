@@ -117,8 +117,10 @@ fn a_schedule_is_one_that_systemd_reads() {
     let timer = full.map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some_and(|e| e == "timer"));
     let text = fs::read_to_string(timer.unwrap()).unwrap();
     let schedule = text.lines().find_map(|line| line.strip_prefix("OnCalendar=")).unwrap();
-    let output = Command::new("systemd-analyze").args(["calendar", schedule]).output().unwrap();
-    assert!(output.status.success(), "{schedule}");
+    for schedule in [schedule, "daily", "*:0/15", "*-*-* 04:30:00 UTC", "Sat *-*-1..7 18:00", "*-02~03"] {
+        let output = Command::new("systemd-analyze").args(["calendar", schedule]).output().unwrap();
+        assert!(output.status.success(), "{schedule}");
+    }
 }
 
 /// Values that once went wrong somewhere, and any others without a NUL.

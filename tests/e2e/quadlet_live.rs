@@ -231,6 +231,39 @@ fn a_limit_is_kept_or_nothing_starts() {
     assert!(installed.gone(), "left: {}", installed.left());
 }
 
+/// A hardened or careless containers.conf and a host with a proxy: everything that matters is said in the units.
+#[test]
+fn r_106_r_107_the_hosts_own_defaults_change_nothing() {
+    let script = "{ curl -sS https://api.example.com/x >/dev/null && echo allowed; env; } >out.txt 2>&1; echo said";
+    let installed = Installed::new("q-odd", &repo(script));
+    let conf = installed.sandbox.scratch("containers.conf");
+    let text_of =
+        "[containers]\ndefault_capabilities = []\nlog_driver = \"none\"\nenv_host = true\nhttp_proxy = true\n";
+    fs::write(&conf, text_of).unwrap();
+    // A drop-in for every service of this sandbox (systemd.unit(5), "truncated" names).
+    let dropin = config_home().join("systemd/user").join(installed.agent.replace("agent.service", ".service.d"));
+    fs::create_dir_all(&dropin).unwrap();
+    let lines = format!(
+        "[Service]\nEnvironment=CONTAINERS_CONF_OVERRIDE={} https_proxy=http://192.0.2.9:1 LEAK=1\n",
+        conf.display()
+    );
+    fs::write(dropin.join("odd.conf"), lines).unwrap();
+    assert!(systemctl(&["daemon-reload"]).status.success());
+    assert!(property(&installed.agent, "Environment").contains("LEAK=1"), "the drop-in is in force");
+    for _ in 0..2 {
+        let output = installed.run();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let out = fs::read_to_string(installed.sandbox.repo().join("out.txt")).unwrap();
+        assert!(out.contains("allowed") && !out.contains("LEAK") && !out.contains("proxy"), "{out}");
+        assert!(installed.gone(), "left: {}", installed.left());
+    }
+    let journal =
+        Command::new("journalctl").args(["--user", "--no-pager", "-o", "cat", "-u", &installed.agent]).output();
+    let journal = text(&journal.unwrap().stdout);
+    assert_eq!(journal.lines().filter(|line| *line == "said").count(), 2, "{journal}");
+    fs::remove_dir_all(dropin).unwrap();
+}
+
 #[test]
 fn the_gate_fails_closed_where_a_default_route_is() {
     let installed = Installed::new("q-gate", &repo("touch started"));

@@ -37,7 +37,7 @@ fn limited() -> Resolved {
 }
 
 #[test]
-fn all_units_are_in_one_directory_with_hashed_names_and_no_specifiers() {
+fn r_23_all_units_are_in_one_directory_with_hashed_names_and_no_specifiers() {
     let plan = plan_of(&resolved(), &["true"]);
     let files = tree::quadlet(&plan, Podman::FLOOR).unwrap();
     assert!(files.iter().all(|file| file.path.starts_with("test/")));

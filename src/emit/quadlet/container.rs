@@ -198,7 +198,8 @@ impl Container {
         }
     }
 
-    /// The host's proxy variables stay outside, as everything of its environment does.
+    /// The host's proxy variables stay outside, as everything of its environment does, also where the user's
+    /// containers.conf says `env_host`.
     fn environment(&self, w: &mut Writer) -> Result<(), EmitError> {
         for (name, value) in &self.env {
             w.set("Environment", &format!("{name}={value}"))?;
@@ -206,6 +207,7 @@ impl Container {
         if let Some(file) = &self.env_file {
             w.set("EnvironmentFile", file)?;
         }
+        w.flag("EnvironmentHost", false)?;
         w.set_or_arg("HttpProxy", "false", "--http-proxy")
     }
 }

@@ -35,6 +35,7 @@ pub const KEYS: &[Key] = &[
     key("Container", "Entrypoint", (5, 0), Stripped),
     key("Container", "Environment", (4, 4), Exec),
     key("Container", "EnvironmentFile", (4, 4), Exec),
+    key("Container", "EnvironmentHost", (4, 4), Stripped),
     key("Container", "Group", (4, 4), Stripped),
     key("Container", "HostName", (4, 6), Stripped),
     key("Container", "HttpProxy", (5, 7), Stripped),
