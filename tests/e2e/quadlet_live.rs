@@ -234,11 +234,10 @@ fn a_limit_is_kept_or_nothing_starts() {
 /// A hardened or careless containers.conf and a host with a proxy: everything that matters is said in the units.
 #[test]
 fn r_106_r_107_the_hosts_own_defaults_change_nothing() {
-    let script = "{ curl -sS https://api.example.com/x >/dev/null && echo allowed; env; } >out.txt 2>&1; echo said";
+    let script = "{ curl -sS https://api.example.com/x >/dev/null && echo allowed; env; grep CapBnd /proc/self/status; } >out.txt 2>&1; echo said";
     let installed = Installed::new("q-odd", &repo(script));
     let conf = installed.sandbox.scratch("containers.conf");
-    let text_of =
-        "[containers]\ndefault_capabilities = []\nlog_driver = \"none\"\nenv_host = true\nhttp_proxy = true\n";
+    let text_of = "[containers]\ndefault_capabilities = []\nlog_driver = \"none\"\nenv_host = true\nhttp_proxy = true\nprivileged = true\n";
     fs::write(&conf, text_of).unwrap();
     // A drop-in for every service of this sandbox (systemd.unit(5), "truncated" names).
     let dropin = config_home().join("systemd/user").join(installed.agent.replace("agent.service", ".service.d"));
@@ -254,6 +253,7 @@ fn r_106_r_107_the_hosts_own_defaults_change_nothing() {
         let output = installed.run();
         assert!(output.status.success(), "{}", text(&output.stderr));
         let out = fs::read_to_string(installed.sandbox.repo().join("out.txt")).unwrap();
+        assert!(out.contains("CapBnd:\t0000000000000000"), "{out}");
         assert!(out.contains("allowed") && !out.contains("LEAK") && !out.contains("proxy"), "{out}");
         assert!(installed.gone(), "left: {}", installed.left());
     }

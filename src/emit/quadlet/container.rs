@@ -162,6 +162,8 @@ impl Container {
     fn identity(&self, w: &mut Writer) -> Result<(), EmitError> {
         w.set("User", &self.user.to_string())?;
         w.set("Group", &self.user.to_string())?;
+        // `privileged = true` in the user's containers.conf would undo the rest of this.
+        w.arg("--privileged=false")?;
         w.set("DropCapability", "all")?;
         for capability in &self.capabilities {
             w.set("AddCapability", capability)?;
