@@ -171,6 +171,8 @@ pub fn timer(podman: Podman, description: &str, calendar: &str, service: &str) -
     w.set("Description", description)?;
     w.group("Timer");
     w.set("OnCalendar", calendar)?;
+    // systemd's default may start it a minute late.
+    w.set("AccuracySec", "1s")?;
     w.set("Unit", service)?;
     // Where timers are enabled, they start with the user's manager.
     w.group("Install");
