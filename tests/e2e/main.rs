@@ -14,6 +14,7 @@ mod log;
 mod network;
 mod overrides;
 mod quadlet;
+mod quadlet_install;
 mod quadlet_live;
 #[path = "../it/quadlet_reader.rs"]
 #[allow(dead_code, reason = "the other suite reads whole units")]

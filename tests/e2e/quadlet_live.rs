@@ -15,26 +15,27 @@ use sandboxc::source::Sourced;
 
 use crate::harness::{Sandbox, code, podman, text};
 
-const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
+pub const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
 
-fn systemctl(args: &[&str]) -> Output {
+pub fn systemctl(args: &[&str]) -> Output {
     Command::new("systemctl").args(["--user", "--no-pager"]).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-fn property(service: &str, name: &str) -> String {
+pub fn property(service: &str, name: &str) -> String {
     text(&systemctl(&["show", &format!("--property={name}"), "--value", service]).stdout).trim().to_owned()
 }
 
 /// An installed sandbox; uninstalled at the end.
-struct Installed {
-    sandbox: Sandbox,
-    session: String,
-    agent: String,
+pub struct Installed {
+    pub sandbox: Sandbox,
+    pub session: String,
+    /// The unit to start.
+    pub agent: String,
 }
 
 impl Installed {
     /// Compiles a repo file for a session of this name and installs it. The user manager reads under the real home.
-    fn new(session: &str, repo: &str) -> Self {
+    pub fn new(session: &str, repo: &str) -> Self {
         let sandbox = Sandbox::with(repo, SERVER);
         let mut installed = Self { sandbox, session: session.to_owned(), agent: String::new() };
         let output = installed.compile();
@@ -45,36 +46,36 @@ impl Installed {
         installed
     }
 
-    fn compile(&self) -> Output {
+    pub fn compile(&self) -> Output {
         let version = podman(&["--version"]).trim().rsplit(' ').next().unwrap().to_owned();
         let out = self.sandbox.scratch("units");
         let args = ["compile", "--target", "quadlet", "--session", &self.session, "--podman", &version, "-o"];
         self.sandbox.command(&args).arg(&out).output().unwrap()
     }
 
-    fn install(&self) -> Output {
+    pub fn install(&self) -> Output {
         let units = self.sandbox.scratch("units").join(&self.session);
         self.as_user(&["install"]).arg(units).output().unwrap()
     }
 
     /// sandboxc with the config home that the user manager has.
-    fn as_user(&self, args: &[&str]) -> Command {
+    pub fn as_user(&self, args: &[&str]) -> Command {
         let mut command = self.sandbox.command(args);
         command.env("XDG_CONFIG_HOME", config_home());
         command
     }
 
-    fn place(&self) -> PathBuf {
+    pub fn place(&self) -> PathBuf {
         config_home().join("containers/systemd").join(&self.session)
     }
 
     /// Starts it and waits for its end.
-    fn run(&self) -> Output {
+    pub fn run(&self) -> Output {
         systemctl(&["start", "--wait", &self.agent])
     }
 
     /// Until nothing of the session is left in podman and no unit of it is active.
-    fn gone(&self) -> bool {
+    pub fn gone(&self) -> bool {
         let until = Instant::now() + Duration::from_secs(30);
         while Instant::now() < until {
             if self.left().is_empty() {
@@ -85,7 +86,7 @@ impl Installed {
         false
     }
 
-    fn left(&self) -> String {
+    pub fn left(&self) -> String {
         let label = format!("label=io.sandboxc.session={}", self.session);
         let hash = self.agent.trim_end_matches("-agent.service");
         let mut all = podman(&["ps", "-aq", "--filter", &label]);
@@ -111,11 +112,12 @@ impl Drop for Installed {
     }
 }
 
-fn config_home() -> PathBuf {
+pub fn config_home() -> PathBuf {
     PathBuf::from(std::env::var_os("HOME").unwrap()).join(".config")
 }
 
-fn repo(command: &str) -> String {
+/// A repo file with this shell script as its command.
+pub fn repo(command: &str) -> String {
     format!("version: 1\ncommand: [sh, -c, {command:?}]\nnetwork: {{allow: [api.example.com]}}\n")
 }
 
@@ -281,92 +283,6 @@ fn the_gate_fails_closed_where_a_default_route_is() {
     assert!(!installed.sandbox.repo().join("started").exists(), "the command ran");
     assert_eq!(property(&format!("{hash}-gate.service"), "Result"), "exit-code");
     assert!(installed.gone(), "left: {}", installed.left());
-}
-
-#[test]
-fn a_unit_that_quadlet_refuses_is_never_half_installed() {
-    let installed = Installed::new("q-half", &repo("true"));
-    let before = listing(&installed.place());
-    let units = installed.sandbox.scratch("units/q-half");
-    let pod = fs::read_dir(&units).unwrap().map(|entry| entry.unwrap().path());
-    let pod = pod.into_iter().find(|path| path.extension().is_some_and(|e| e == "pod")).unwrap();
-    let good = fs::read_to_string(&pod).unwrap();
-    fs::write(&pod, good.replace("[Pod]\n", "[Pod]\nNoSuchKey=1\n")).unwrap();
-    let output = installed.install();
-    assert_eq!(code(&output), 125);
-    let stderr = text(&output.stderr);
-    assert!(stderr.contains("NoSuchKey") && stderr.contains("nothing was installed"), "{stderr}");
-    assert_eq!(listing(&installed.place()), before, "the old one is back");
-    assert!(installed.run().status.success(), "and works");
-    assert!(installed.gone());
-    let uninstall = || code(&installed.as_user(&["uninstall", "q-half"]).output().unwrap());
-    assert_eq!(uninstall(), 0);
-    assert!(!installed.place().exists() && !systemctl(&["cat", &installed.agent]).status.success());
-    assert_eq!(code(&installed.install()), 125);
-    assert!(!installed.place().exists(), "a first install leaves nothing either");
-    assert_eq!(uninstall(), 2);
-}
-
-/// Every file and its text.
-fn listing(dir: &std::path::Path) -> Vec<(PathBuf, String)> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            all.extend(listing(&path));
-        } else {
-            let text = fs::read_to_string(&path).unwrap();
-            all.push((path, text));
-        }
-    }
-    all.sort();
-    all
-}
-
-#[test]
-fn a_running_sandbox_is_not_replaced_and_foreign_directories_are_left_alone() {
-    let installed = Installed::new("q-busy", &repo("exec sleep 300"));
-    assert!(systemctl(&["start", &installed.agent]).status.success());
-    let output = installed.install();
-    assert_eq!(code(&output), 125);
-    assert!(text(&output.stderr).contains("systemctl --user stop"), "{}", text(&output.stderr));
-    let uninstalled = installed.as_user(&["uninstall", "q-busy"]).output().unwrap();
-    assert_eq!(code(&uninstalled), 0, "{}", text(&uninstalled.stderr));
-    assert!(installed.left().is_empty(), "uninstall stops: {}", installed.left());
-    fs::create_dir_all(installed.place()).unwrap();
-    fs::write(installed.place().join("mine.container"), "").unwrap();
-    assert_eq!(code(&installed.install()), 125);
-    assert!(installed.place().join("mine.container").exists());
-    fs::remove_dir_all(installed.place()).unwrap();
-    assert!(systemctl(&["daemon-reload"]).status.success());
-}
-
-#[test]
-fn an_entry_is_installed_by_its_name_and_its_schedule_starts_it() {
-    let sandbox = Sandbox::with(&repo("echo run >>runs"), SERVER);
-    let server = sandbox.scratch("server.yaml");
-    let repos =
-        format!("repos:\n  Q.Timer:\n    path: {}\n    schedule: \"*-*-* *:*:0/4\"\n", sandbox.repo().display());
-    fs::write(&server, format!("{SERVER}{repos}")).unwrap();
-    let output = sandbox
-        .command(&["install", "Q.Timer", "--server"])
-        .arg(&server)
-        .env("XDG_CONFIG_HOME", config_home())
-        .output()
-        .unwrap();
-    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
-    let agent = text(&output.stdout).trim().to_owned();
-    let installed = Installed { sandbox, session: "q-timer".to_owned(), agent };
-    let until = Instant::now() + Duration::from_secs(60);
-    let runs = || fs::read_to_string(installed.sandbox.repo().join("runs")).unwrap_or_default().lines().count();
-    while runs() < 2 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    assert!(runs() >= 2, "the timer started it {} times", runs());
-    let uninstalled = installed.as_user(&["uninstall", "Q.Timer"]).output().unwrap();
-    assert_eq!(code(&uninstalled), 0, "{}", text(&uninstalled.stderr));
-    assert!(installed.gone(), "left: {}", installed.left());
-    assert!(!config_home().join("systemd/user").join(installed.agent.replace(".service", ".timer")).exists());
 }
 
 #[test]
