@@ -8,6 +8,7 @@ mod context;
 mod duration;
 mod explain;
 mod image;
+mod install;
 mod run;
 mod schema;
 mod validate;
@@ -41,6 +42,10 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Print the JSON Schema of a config file
     Schema(schema::SchemaArgs),
+    /// Place a sandbox's Quadlet units for the user's systemd; prints the unit to start
+    Install(install::InstallArgs),
+    /// Stop an installed sandbox and remove its units
+    Uninstall(install::UninstallArgs),
     /// The images a sandbox runs from
     #[command(subcommand)]
     Image(image::ImageCommand),
@@ -106,6 +111,8 @@ fn dispatch(command: Command) -> u8 {
         Command::Validate(args) => validate::validate(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Schema(args) => schema::schema(&args),
+        Command::Install(args) => install::install(&args),
+        Command::Uninstall(args) => install::uninstall(&args),
         Command::Image(command) => image::image(&command),
     };
     result.unwrap_or_else(|failure| {

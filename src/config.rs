@@ -32,7 +32,7 @@ mod value;
 mod vars;
 pub mod yaml;
 
-pub use load::{DEFAULT_ALLOW_FILE, load};
+pub use load::{DEFAULT_ALLOW_FILE, entry_path, load};
 pub use resolved::*;
 pub use value::survives_podman;
 

@@ -9,6 +9,7 @@ pub mod kube;
 mod limits;
 pub mod network;
 mod podman;
+pub mod quadlet;
 pub mod router;
 pub mod script;
 pub mod tree;

@@ -74,6 +74,9 @@ pub struct Plan {
     pub agent: Agent,
     /// What the router enforces.
     pub policy: Policy,
+    /// When it starts by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Sourced<String>>,
     /// Every permission, with the place that gave it, sorted.
     pub grants: Vec<Grant>,
 }
@@ -100,5 +103,6 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
         grants: grant::grants(resolved, &agent),
         agent,
         policy: resolved.policy.clone(),
+        schedule: resolved.schedule.clone(),
     })
 }

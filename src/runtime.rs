@@ -12,6 +12,7 @@ pub mod netlog;
 pub mod podman;
 pub mod session;
 pub mod state;
+pub mod systemd;
 pub mod write;
 
 use thiserror::Error;

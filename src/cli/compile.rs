@@ -1,12 +1,13 @@
 //! `sandboxc compile`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::context::{Context, print, say, tell_limits};
 use super::{Failure, PlanArgs, Target};
-use crate::emit::{Podman, script, tree};
+use crate::emit::quadlet::Units;
+use crate::emit::{File, Podman, script, tree};
 use crate::plan::{Command, Request, plan};
 use crate::runtime::{exit, write};
 
@@ -29,8 +30,9 @@ pub(super) struct CompileArgs {
 }
 
 pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
-    if args.target == Target::Quadlet {
-        return Err(Failure::promise("the quadlet target is not there yet; use kube or script"));
+    let quadlet = args.target == Target::Quadlet;
+    if quadlet && args.output.is_none() {
+        return Err(Failure::usage("the quadlet target is a directory of files: say where with `-o DIR`"));
     }
     let context = Context::new();
     let resolved = context.resolve(&args.plan.config, false, exit::USAGE)?;
@@ -41,7 +43,7 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     if words.is_empty() {
         return Err(Failure::usage("no command: give one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
     }
-    if let Some(word) = words.iter().find(|word| !crate::config::survives_podman(word)) {
+    if let Some(word) = words.iter().find(|word| !quadlet && !crate::config::survives_podman(word)) {
         return Err(Failure::promise(format!(
             "the argument {word:?} would lose white space at its start in podman's YAML reader; put the text into a file"
         )));
@@ -49,17 +51,29 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);
     let plan = plan(Request { resolved: &resolved, session, command: &Command::Run(words), attempt: 0 })?;
     let podman = args.plan.podman.unwrap_or(Podman::FLOOR);
+    if let (true, Some(dir)) = (quadlet, &args.output) {
+        let code = write_tree(dir, &tree::quadlet(&plan, podman)?)?;
+        say(&format!(
+            "sandboxc: `sandboxc install {}` places them; the unit to start is {}",
+            dir.join(session).display(),
+            Units::new(&plan).agent()
+        ));
+        return Ok(code);
+    }
     tell_limits(&plan, podman, args.plan.strict)?;
     let compiled = tree::compile(&plan, podman)?;
     if let Some(dir) = &args.output {
-        let files = tree::tree(&plan, &compiled)?;
-        write::tree(dir, &files)?;
-        say(&format!("sandboxc: {} files in {}", files.len(), dir.display()));
-        return Ok(0);
+        return write_tree(dir, &tree::tree(&plan, &compiled)?);
     }
     match args.target {
         Target::Script => print(&script::script(&plan, &compiled.stream)?.text)?,
         _ => print(&compiled.stream.text())?,
     }
+    Ok(0)
+}
+
+fn write_tree(dir: &Path, files: &[File]) -> Result<u8, Failure> {
+    write::tree(dir, files)?;
+    say(&format!("sandboxc: {} files in {}", files.len(), dir.display()));
     Ok(0)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::config::{Inputs, Loaded, Resolved, load};
+use crate::config::{Inputs, Loaded, Resolved, entry_path, load};
 use crate::emit::{LimitGap, Podman, limit_gaps};
 use crate::plan::Plan;
 
@@ -32,7 +32,7 @@ impl Context {
         self.var("HOME").map(PathBuf::from)
     }
 
-    fn config_home(&self) -> Result<PathBuf, Failure> {
+    pub(super) fn config_home(&self) -> Result<PathBuf, Failure> {
         let home = || self.home().map(|home| home.join(".config"));
         let absolute = |path: PathBuf| path.is_absolute().then_some(path);
         let xdg = self.var("XDG_CONFIG_HOME").map(PathBuf::from).and_then(absolute);
@@ -53,7 +53,11 @@ impl Context {
         let repo_dir = dir
             .canonicalize()
             .map_err(|error| Failure::usage(format!("the repo directory {}: {error}", dir.display())))?;
-        Ok(load(&Inputs {
+        Ok(load(&self.inputs(args, repo_dir, write_defaults)?))
+    }
+
+    fn inputs(&self, args: &ConfigArgs, repo_dir: PathBuf, write_defaults: bool) -> Result<Inputs, Failure> {
+        Ok(Inputs {
             repo_dir,
             server_file: args.server.clone(),
             name: args.name.clone(),
@@ -61,7 +65,18 @@ impl Context {
             config_home: self.config_home()?,
             env: self.env.clone(),
             write_defaults,
-        }))
+        })
+    }
+
+    /// The `path` of the server's entry that `args.name` says.
+    pub(super) fn entry_path(&self, args: &ConfigArgs) -> Result<Option<PathBuf>, Failure> {
+        Ok(entry_path(&self.inputs(args, PathBuf::from("/"), false)?))
+    }
+
+    /// Whether the user's systemd outlives the login; `None` if nobody knows.
+    pub(super) fn lingers(&self) -> Option<bool> {
+        let user = self.var("USER").filter(|user| !user.contains('/'))?;
+        Some(Path::new("/var/lib/systemd/linger").join(user).exists())
     }
 
     /// Reads both files and says on stderr what there is to say; errors end here with `code`.

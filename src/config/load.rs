@@ -65,6 +65,15 @@ pub fn load(inputs: &Inputs) -> Loaded {
     load_from(inputs, &Real)
 }
 
+/// The `path` of the server's entry that `inputs.name` says. What is wrong with the file is for [`load`] to say.
+pub fn entry_path(inputs: &Inputs) -> Option<PathBuf> {
+    let (mut sources, mut d) = (SourceMap::new(), Diagnostics::new());
+    let path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join("server.yaml"));
+    let tree = server_file(inputs, &path, &Real, &mut sources, &mut d);
+    let server = decode_server(tree, inputs, &path, &Real, &mut d)?;
+    server.repos.get(inputs.name.as_ref()?)?.path.as_ref().map(|path| path.value.clone())
+}
+
 fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let mut sources = SourceMap::new();
     let mut d = Diagnostics::new();

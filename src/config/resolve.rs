@@ -164,6 +164,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         policy: lists.policy(&file.reachable, sources),
         sandbox_enabled: enabled.map_or_else(|| Sourced::built_in(true), |l| sources.sourced(l)),
         limits,
+        schedule: entry.schedule.or(file.defaults.schedule).map(sourced),
         home_volume: overrides.home_volume.map_or_else(|| Sourced::built_in(HOME_VOLUME.to_owned()), sourced),
         upstream_dns: file.upstream_dns.into_iter().map(|l| sources.sourced(l)).collect(),
         extra_ca: None,

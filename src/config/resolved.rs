@@ -109,6 +109,9 @@ pub struct Resolved {
     pub sandbox_enabled: Sourced<bool>,
     /// Limits in force.
     pub limits: Limits,
+    /// When it starts by itself, as an `OnCalendar=` expression; for the Quadlet target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Sourced<String>>,
     /// Named volume that is the agent's home, shared by sessions.
     pub home_volume: Sourced<String>,
     /// Resolvers that the router asks; empty means what the host uses.

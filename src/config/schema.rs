@@ -260,6 +260,9 @@ struct Defaults {
     network: Option<RepoEntryNetwork>,
     /// Limits that cap every sandbox.
     resource_limits: Option<ResourceLimits>,
+    /// When a sandbox starts by itself: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri 03:00`, for
+    /// `compile --target quadlet` and `install`.
+    schedule: Option<String>,
     /// Absolute paths under which repos may mount what they ask for.
     allow_mounts: Option<Vec<String>>,
     /// Variables of your environment that repo files may read with `!env`.
@@ -286,6 +289,9 @@ struct Repo {
     network: Option<RepoEntryNetwork>,
     /// Limits that cap this repo's sandboxes.
     resource_limits: Option<ResourceLimits>,
+    /// When this repo's sandbox starts by itself: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri
+    /// 03:00`, for `compile --target quadlet` and `install`.
+    schedule: Option<String>,
     /// Absolute paths under which this repo may mount what it asks for.
     allow_mounts: Option<Vec<String>>,
     /// Variables of your environment that this repo's file may read with `!env`.

@@ -37,6 +37,7 @@ pub(super) const DEFAULTS: Keys = Keys {
     known: &[
         "network",
         "resource_limits",
+        "schedule",
         "allow_mounts",
         "pass_env",
         "secrets",
@@ -57,6 +58,7 @@ pub(super) const ENTRY: Keys = Keys {
         "repo_url",
         "network",
         "resource_limits",
+        "schedule",
         "allow_mounts",
         "pass_env",
         "secrets",
@@ -82,6 +84,7 @@ pub(super) struct Part {
     pub(super) allow: Vec<(usize, Entry)>,
     pub(super) deny: Vec<(usize, Entry)>,
     pub(super) limits: Wish,
+    pub(super) schedule: Option<Located<String>>,
     pub(super) allow_mounts: Vec<Located<PathBuf>>,
     pub(super) pass_env: Vec<Located<String>>,
 }
@@ -206,6 +209,10 @@ fn part(map: &read::Fields<'_>, d: &mut Diagnostics) -> Part {
         part.deny = network.get("deny").map(|n| entry::entries(n, "`deny`", ListKind::Deny, d)).unwrap_or_default();
     }
     part.limits = map.get("resource_limits").map(|n| Wish::read(n, d)).unwrap_or_default();
+    part.schedule = map.get("schedule").and_then(|n| read::string(n, "`schedule`", d));
+    if let Some(schedule) = &part.schedule {
+        checked(value::calendar(&schedule.value), Code::BadValue, schedule.span, d);
+    }
     if let Some(node) = map.get("allow_mounts") {
         part.allow_mounts =
             read::list(node, "`allow_mounts`", d).iter().filter_map(|n| absolute(n, "a path", d)).collect();

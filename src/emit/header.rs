@@ -37,9 +37,18 @@ pub(super) fn header(plan: &Plan, podman: Podman) -> String {
         let _ = writeln!(text, "#   {}: {}", gap.limit, gap.why);
     }
     text.push_str("#\n# Permissions, and where each was given:\n");
+    for line in permissions(plan).lines() {
+        let _ = writeln!(text, "# {line}");
+    }
+    text
+}
+
+/// Every permission and the place that gave it, one a line.
+pub(super) fn permissions(plan: &Plan) -> String {
+    let mut text = String::new();
     for grant in &plan.grants {
         let what: String = grant.what.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        let _ = writeln!(text, "#   {:<8} {what}  ({})", grant.kind, grant.from.short());
+        let _ = writeln!(text, "  {:<8} {what}  ({})", grant.kind, grant.from.short());
     }
     text
 }

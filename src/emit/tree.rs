@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 
 use super::kube::{self, Stream};
-use super::{EmitError, File, Podman, network, router, script};
+use super::{EmitError, File, Podman, network, quadlet, router, script};
 
 /// Everything that one plan compiles to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,13 +18,27 @@ pub struct Compiled {
 
 /// Compiles a plan for a podman.
 pub fn compile(plan: &Plan, podman: Podman) -> Result<Compiled, EmitError> {
+    let (router_files, agent_files) = mounted(plan)?;
+    let stream = kube::stream(plan, podman, &router_files, &agent_files)?;
+    Ok(Compiled { stream, router_files, agent_files })
+}
+
+/// The Quadlet tree of a plan: one directory that is named like the session, sorted by path.
+pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
+    let (mut files, agent_files) = mounted(plan)?;
+    files.extend(agent_files);
+    files.push(File::new("plan.json", plan_json(plan)?));
+    quadlet::units(plan, podman, &files)
+}
+
+/// Files of the router and of the agent pod.
+fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
     let (router_files, mut agent_files) = match &plan.network {
         Some(net) => (router::router_files(net, &plan.policy)?, router::forwarder_files(net)?),
         None => (Vec::new(), Vec::new()),
     };
     agent_files.push(File::new("agent/hosts", "127.0.0.1\tlocalhost sandbox\n"));
-    let stream = kube::stream(plan, podman, &router_files, &agent_files)?;
-    Ok(Compiled { stream, router_files, agent_files })
+    Ok((router_files, agent_files))
 }
 
 /// All files of the tree, sorted by path.

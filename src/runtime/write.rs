@@ -35,7 +35,11 @@ fn make_parents(dir: &Path, parent: &Path) -> Result<(), RuntimeError> {
         match fs::symlink_metadata(&path) {
             Ok(meta) if meta.is_dir() => {}
             Ok(_) => return Err(RuntimeError::Host(format!("{} is in the way: it is no directory", path.display()))),
-            Err(_) => fs::create_dir(&path).map_err(doing())?,
+            Err(_) => {
+                fs::create_dir(&path).map_err(doing())?;
+                // Mounted in containers that run as nobody of this host, whatever the umask.
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(doing())?;
+            }
         }
     }
     Ok(())

@@ -4,6 +4,8 @@ mod compile;
 mod differential;
 mod dns;
 mod exit_codes;
+#[path = "../it/fixture.rs"]
+mod fixture;
 mod guard;
 mod harness;
 mod images;
@@ -14,5 +16,12 @@ mod network;
 mod overrides;
 mod random;
 mod streams;
+mod quadlet;
+mod quadlet_install;
+mod quadlet_live;
+#[path = "../it/quadlet_reader.rs"]
+#[allow(dead_code, reason = "the other suite reads whole units")]
+mod quadlet_reader;
+mod systemd_reader;
 mod tamper;
 mod terminal;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sandboxc::config::{Inputs, Loaded, load};
 use sandboxc::emit::{File, Podman, tree};
-use sandboxc::plan::{Command, Request, plan};
+use sandboxc::plan::{Command, Plan, Request, plan};
 
 const EXAMPLES: [&str; 4] = ["minimal", "laptop", "ci", "full"];
 
@@ -27,7 +27,7 @@ fn load_example(example: &str) -> Loaded {
 }
 
 /// As if the example lay in /home/me/src, so that the golden files are the same in every checkout.
-fn compiled(example: &str) -> Vec<File> {
+fn planned(example: &str) -> Plan {
     let mut resolved = load_example(example).resolved.unwrap();
     let home = PathBuf::from("/home/me/src").join(example);
     let moved = |path: &Path| home.join(path.strip_prefix(dir(example).join("repo").canonicalize().unwrap()).unwrap());
@@ -40,9 +40,12 @@ fn compiled(example: &str) -> Vec<File> {
     resolved.workspace.source = home;
     let words = resolved.command.iter().map(|word| word.value.clone()).collect();
     let command = Command::Run(words);
-    let plan = plan(Request { resolved: &resolved, session: "default", command: &command, attempt: 0 }).unwrap();
-    let compiled = tree::compile(&plan, Podman::FLOOR).unwrap();
-    tree::tree(&plan, &compiled).unwrap()
+    plan(Request { resolved: &resolved, session: "default", command: &command, attempt: 0 }).unwrap()
+}
+
+fn compiled(example: &str) -> Vec<File> {
+    let plan = planned(example);
+    tree::tree(&plan, &tree::compile(&plan, Podman::FLOOR).unwrap()).unwrap()
 }
 
 #[test]
@@ -55,26 +58,36 @@ fn every_example_is_valid() {
 
 #[test]
 fn every_example_compiles_to_its_golden_tree() {
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     for example in EXAMPLES {
-        let golden = dir(example).join("compiled");
-        let files = compiled(example);
-        if update {
-            let _ = fs::remove_dir_all(&golden);
-        }
-        for file in &files {
-            let path = golden.join(&file.path);
-            if update {
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(&path, &file.text).unwrap();
-            }
-            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            assert!(text == file.text, "{} differs; review with UPDATE_GOLDEN=1 and git diff", path.display());
-        }
-        let emitted: BTreeSet<PathBuf> = files.iter().map(|file| golden.join(&file.path)).collect();
-        let present: BTreeSet<PathBuf> = walk(&golden).into_iter().collect();
-        assert_eq!(present, emitted, "{example}: files that nobody emits");
+        golden(&dir(example).join("compiled"), &compiled(example));
     }
+}
+
+#[test]
+fn every_example_compiles_to_its_golden_units() {
+    for example in EXAMPLES {
+        golden(&dir(example).join("quadlet"), &tree::quadlet(&planned(example), Podman::FLOOR).unwrap());
+    }
+}
+
+/// Holds files against a directory, or rewrites it.
+fn golden(golden: &Path, files: &[File]) {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    if update {
+        let _ = fs::remove_dir_all(golden);
+    }
+    for file in files {
+        let path = golden.join(&file.path);
+        if update {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &file.text).unwrap();
+        }
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(text == file.text, "{} differs; review with UPDATE_GOLDEN=1 and git diff", path.display());
+    }
+    let emitted: BTreeSet<PathBuf> = files.iter().map(|file| golden.join(&file.path)).collect();
+    let present: BTreeSet<PathBuf> = walk(golden).into_iter().collect();
+    assert_eq!(present, emitted, "{}: files that nobody emits", golden.display());
 }
 
 fn walk(dir: &Path) -> Vec<PathBuf> {

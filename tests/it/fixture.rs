@@ -51,6 +51,7 @@ pub fn resolved() -> Resolved {
         },
         sandbox_enabled: Sourced::built_in(true),
         limits: Limits::default(),
+        schedule: None,
         home_volume: Sourced::built_in("sandboxc-home".to_owned()),
         upstream_dns: Vec::new(),
         extra_ca: None,

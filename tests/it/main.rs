@@ -6,6 +6,8 @@ mod config;
 mod emit;
 mod examples;
 mod fixture;
+mod quadlet;
+mod quadlet_reader;
 mod readme;
 mod router;
 mod tidy;

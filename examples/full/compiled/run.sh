@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox fa139bbef7c4, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 1b212c76f341, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-fa139bbef7c4-router-router sandboxc-fa139bbef7c4-default-forwarder sandboxc-fa139bbef7c4-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-fa139bbef7c4-router sandboxc-fa139bbef7c4-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-1b212c76f341-router-router sandboxc-1b212c76f341-default-forwarder sandboxc-1b212c76f341-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-1b212c76f341-router sandboxc-1b212c76f341-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-fa139bbef7c4-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-fa139bbef7c4-router-files sandboxc-fa139bbef7c4-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-1b212c76f341-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-1b212c76f341-router-files sandboxc-1b212c76f341-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,13 +31,13 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan fa139bbef7c4, session default, for podman 5.4
+# sandboxc plan 1b212c76f341, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-fa139bbef7c4-net
-#   podman kube play --network sandboxc-fa139bbef7c4-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-fa139bbef7c4-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-1b212c76f341-net
+#   podman kube play --network sandboxc-1b212c76f341-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-1b212c76f341-router-infra
 #
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
@@ -640,21 +640,21 @@ data:
     server=/status.example.com/192.0.2.53
 metadata:
   labels:
-    io.sandboxc.plan: fa139bbef7c4
+    io.sandboxc.plan: 1b212c76f341
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-fa139bbef7c4-router-files
+  name: sandboxc-1b212c76f341-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-fa139bbef7c4-router-infra
+    io.podman.annotations.infra.name: sandboxc-1b212c76f341-router-infra
   labels:
-    io.sandboxc.plan: fa139bbef7c4
+    io.sandboxc.plan: 1b212c76f341
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-fa139bbef7c4-router
+  name: sandboxc-1b212c76f341-router
 spec:
   containers:
   - command:
@@ -694,7 +694,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-fa139bbef7c4-router-files
+      name: sandboxc-1b212c76f341-router-files
     name: files
 ---
 apiVersion: v1
@@ -818,24 +818,24 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: fa139bbef7c4
+    io.sandboxc.plan: 1b212c76f341
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-fa139bbef7c4-agent-files
+  name: sandboxc-1b212c76f341-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-fa139bbef7c4-agent-infra
+    io.podman.annotations.infra.name: sandboxc-1b212c76f341-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: fa139bbef7c4
+    io.sandboxc.plan: 1b212c76f341
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-fa139bbef7c4-default
+  name: sandboxc-1b212c76f341-default
 spec:
   containers:
   - command:
@@ -940,7 +940,7 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-fa139bbef7c4-agent-files
+      name: sandboxc-1b212c76f341-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
@@ -955,20 +955,20 @@ END_OF_MANIFEST
 }
 
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-fa139bbef7c4-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-1b212c76f341-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-fa139bbef7c4-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-fa139bbef7c4-router-infra
-podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-fa139bbef7c4-default-agent >/dev/null
-podman pod start sandboxc-fa139bbef7c4-router >/dev/null
-podman exec sandboxc-fa139bbef7c4-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-fa139bbef7c4-default >/dev/null
+    --no-hosts --network sandboxc-1b212c76f341-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-1b212c76f341-router-infra
+podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-1b212c76f341-default-agent >/dev/null
+podman pod start sandboxc-1b212c76f341-router >/dev/null
+podman exec sandboxc-1b212c76f341-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-1b212c76f341-default >/dev/null
 phase=running
-podman logs --follow sandboxc-fa139bbef7c4-default-agent &
+podman logs --follow sandboxc-1b212c76f341-default-agent &
 log_reader=$!
-code=$(timeout 3600 podman wait sandboxc-fa139bbef7c4-default-agent) || {
+code=$(timeout 3600 podman wait sandboxc-1b212c76f341-default-agent) || {
     [ "$?" -ne 124 ] || echo "run.sh: time is over after 3600 s" >&2
     exit 124
 }

@@ -1,0 +1,168 @@
+//! `sandboxc install` and `sandboxc uninstall`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::context::{Context, print, say};
+use super::{ConfigArgs, Failure};
+use crate::emit::{File, Podman as Version, tree};
+use crate::plan::{Command, Request, plan, session_is_valid};
+use crate::runtime::podman::Podman;
+use crate::runtime::systemd::UserManager;
+use crate::runtime::{exit, host};
+
+#[derive(Debug, Args)]
+pub(super) struct InstallArgs {
+    /// An entry of the server config's `repos`, or a directory that `compile --target quadlet -o` wrote
+    #[arg(value_name = "NAME|DIR")]
+    what: String,
+    /// Directory of the repo [default: the entry's `path`]
+    #[arg(long, value_name = "DIR")]
+    repo: Option<PathBuf>,
+    /// Server config [default: `$XDG_CONFIG_HOME/sandboxc/server.yaml`]
+    #[arg(long, value_name = "FILE")]
+    server: Option<PathBuf>,
+    /// Id of the session, the name of the directory of units [default: NAME]
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Version of podman to write for [default: the installed one]
+    #[arg(long, value_name = "X.Y")]
+    podman: Option<Version>,
+    /// The command, instead of the configured one
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UninstallArgs {
+    /// The name it was installed by
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+pub(super) fn install(args: &InstallArgs) -> Result<u8, Failure> {
+    host::check()?;
+    let context = Context::new();
+    let (session, files) = match args.what.contains('/') || args.what == "." {
+        true => compiled(Path::new(&args.what))?,
+        false => compile(&context, args)?,
+    };
+    let manager = UserManager::new(&context.config_home()?);
+    let units = manager.install(&session, &files)?;
+    say(&format!("sandboxc: {} units of {session} installed", units.services.len()));
+    missing_images(&files)?;
+    if context.lingers() == Some(false) {
+        say("sandboxc: without linger it ends when you log out, and no timer starts it: loginctl enable-linger");
+    }
+    // The unit to start is the result; everything else is for people.
+    print(&format!("{}\n", units.agent))?;
+    Ok(0)
+}
+
+pub(super) fn uninstall(args: &UninstallArgs) -> Result<u8, Failure> {
+    host::check()?;
+    let context = Context::new();
+    let session = session_of(&args.name)?;
+    match UserManager::new(&context.config_home()?).uninstall(&session)? {
+        Some(units) => say(&format!("sandboxc: {} units of {session} removed", units.services.len())),
+        None => return Err(Failure::usage(format!("no sandbox is installed by the name {session}"))),
+    }
+    Ok(0)
+}
+
+/// Names the images that a start would not find: systemd only says that it failed.
+fn missing_images(files: &[File]) -> Result<(), Failure> {
+    let lines = files.iter().filter(|file| file.path.ends_with(".container")).flat_map(|file| file.text.lines());
+    let images: BTreeSet<&str> = lines.filter_map(|line| line.strip_prefix("Image=localhost/")).collect();
+    for image in images {
+        let image = format!("localhost/{image}");
+        let exists = Podman::new("podman", "/").output(&["image", "exists", &image], None)?;
+        if exists.status.code() == Some(1) {
+            say(&format!("sandboxc: the image {image} is not here yet; `sandboxc image build` makes it"));
+        }
+    }
+    Ok(())
+}
+
+/// The session that a name stands for: entries may have capitals, dots and underscores.
+fn session_of(name: &str) -> Result<String, Failure> {
+    let session = name.to_ascii_lowercase().replace(['.', '_'], "-");
+    match session_is_valid(&session) {
+        true => Ok(session),
+        false => Err(Failure::usage(format!("`{name}` gives no session id; say one with `--session`"))),
+    }
+}
+
+fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>), Failure> {
+    let mut config = ConfigArgs { repo: args.repo.clone(), server: args.server.clone(), name: Some(args.what.clone()) };
+    if config.repo.is_none() {
+        let path = context.entry_path(&config)?;
+        config.repo = Some(path.ok_or_else(|| {
+            Failure::usage(format!(
+                "the server config has no `repos: {}` with a `path`; say it with `--repo`",
+                args.what
+            ))
+        })?);
+    }
+    let resolved = context.resolve(&config, true, exit::USAGE)?;
+    host::check_read_only_mounts(&resolved)?;
+    let words: Vec<String> = match args.command.is_empty() {
+        true => resolved.command.iter().map(|word| word.value.clone()).collect(),
+        false => args.command.clone(),
+    };
+    if words.is_empty() {
+        return Err(Failure::usage("no command: give one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
+    }
+    let session = match &args.session {
+        Some(session) => session.clone(),
+        None => session_of(&args.what)?,
+    };
+    let plan = plan(Request { resolved: &resolved, session: &session, command: &Command::Run(words), attempt: 0 })?;
+    let version = match args.podman {
+        Some(version) => version,
+        None => Podman::new("podman", "/").version()?,
+    };
+    Ok((session, tree::quadlet(&plan, version)?))
+}
+
+/// A compiled tree from the disk: the session's directory, or the one directory that holds it alone.
+fn compiled(dir: &Path) -> Result<(String, Vec<File>), Failure> {
+    let failed = |error: std::io::Error| Failure::usage(format!("reading {}: {error}", dir.display()));
+    let mut root = dir.canonicalize().map_err(failed)?;
+    if !root.join("plan.json").is_file() {
+        let entries = fs::read_dir(&root).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        match entries.as_slice() {
+            [only] if only.path().join("plan.json").is_file() => root = only.path(),
+            _ => return Err(Failure::usage(format!("{} is no tree of `compile --target quadlet`", dir.display()))),
+        }
+    }
+    let session = root.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    if !session_is_valid(&session) {
+        return Err(Failure::usage(format!("the directory {} is not named like a session", root.display())));
+    }
+    let mut files = Vec::new();
+    collect(&root, &session, &mut files).map_err(failed)?;
+    Ok((session, files))
+}
+
+/// Regular files only; a link would be followed by whoever mounts it.
+fn collect(dir: &Path, prefix: &str, files: &mut Vec<File>) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().into_string().map_err(|_| std::io::Error::other("a name is not UTF-8"))?;
+        let (kind, path) = (entry.file_type()?, format!("{prefix}/{name}"));
+        if kind.is_dir() {
+            collect(&entry.path(), &path, files)?;
+        } else if kind.is_file() {
+            let executable = entry.metadata()?.permissions().mode() & 0o100 != 0;
+            files.push(File { executable, ..File::new(path, fs::read_to_string(entry.path())?) });
+        } else {
+            return Err(std::io::Error::other(format!("{path} is neither a file nor a directory")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,353 @@
+//! The Quadlet target: one directory of units and the files they mount, for systemd's user manager.
+//!
+//! One unit is started, the agent's; it pulls in the others in order, and they end when it does, since nothing needs
+//! them any more (`StopWhenUnneeded=`). Its result is the command's exit code.
+//!
+//!     networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
+
+use std::collections::BTreeMap;
+
+use crate::config::Identity;
+use crate::plan::{Command, Names, Plan, SESSION_LABEL, SandboxNetwork};
+
+use super::{EmitError, File, Podman, header};
+
+mod container;
+pub mod keys;
+pub mod syntax;
+mod unit;
+pub mod writer;
+
+use container::{Bind, Container, Limits, Place, Service};
+use unit::{Network, Pod, Relations, Volume, path_text};
+
+/// Where our files are mounted in router, gate and forwarder.
+const FILES_AT: &str = "/etc/sandboxc";
+
+/// uid and gid of router, gate and forwarder: no user of the host, no user of the agent.
+const SERVICE_UID: u32 = 990;
+
+/// Inside, the invoking user of the host is always this one.
+const AGENT_UID: u32 = 1000;
+
+/// Seconds that a start may take. The first start of an image with shifted ids copies its layers, which took more than a
+/// minute on a busy machine.
+const START_TIMEOUT: u32 = 300;
+
+/// Label on every container: the service that runs the sandbox, so that nobody takes it for a dead session's leftover.
+pub const UNIT_LABEL: &str = "io.sandboxc.unit";
+
+/// Names of the unit files of a plan and of the services that Quadlet makes of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Units {
+    hash: String,
+}
+
+impl Units {
+    /// The names of a plan's units.
+    pub fn new(plan: &Plan) -> Self {
+        Self { hash: plan.names.hash.clone() }
+    }
+
+    fn file(&self, role: &str, kind: &str) -> String {
+        format!("sandboxc-{}-{role}.{kind}", self.hash)
+    }
+
+    fn service(&self, role: &str) -> String {
+        format!("sandboxc-{}-{role}.service", self.hash)
+    }
+
+    /// The one to start.
+    pub fn agent(&self) -> String {
+        self.service("agent")
+    }
+}
+
+/// The service that Quadlet makes of a unit file; `None` for any other file (podman-systemd.unit(5)).
+pub fn service_of(file_name: &str) -> Option<String> {
+    let (stem, kind) = file_name.rsplit_once('.')?;
+    match kind {
+        "container" => Some(format!("{stem}.service")),
+        "pod" | "network" | "volume" => Some(format!("{stem}-{kind}.service")),
+        _ => None,
+    }
+}
+
+/// All units of a plan, with the files they mount, in one directory that is named like the session.
+pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>, EmitError> {
+    if podman < Podman::FLOOR {
+        return Err(EmitError::TooOld(podman));
+    }
+    let maker = Maker { plan, podman, units: Units::new(plan) };
+    let mut files = vec![maker.egress()?, maker.home()?, maker.pod()?];
+    if let Some(net) = &plan.network {
+        files.extend([maker.internal(net)?, maker.router(net)?, maker.gate()?, maker.forwarder()?]);
+    }
+    files.extend(maker.agent()?);
+    files.extend(maker.timer()?);
+    files.extend(mounted.iter().cloned());
+    for file in &mut files {
+        file.path = format!("{}/{}", plan.session, file.path);
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
+/// Names and values.
+type Pairs = Vec<(String, String)>;
+
+struct Maker<'a> {
+    plan: &'a Plan,
+    podman: Podman,
+    units: Units,
+}
+
+impl Maker<'_> {
+    fn relations(&self, what: &str, requires: &[&str], binds_to: &[&str]) -> Relations {
+        let services = |roles: &[&str]| roles.iter().map(|role| self.units.service(role)).collect();
+        Relations {
+            description: format!("{what} of the sandbox {}", self.plan.session),
+            requires: services(requires),
+            binds_to: services(binds_to),
+            stop_when_unneeded: true,
+        }
+    }
+
+    fn labels(&self, role: &str) -> Pairs {
+        let names = &self.plan.names;
+        [
+            (SESSION_LABEL, self.plan.session.clone()),
+            ("io.sandboxc.role", role.to_owned()),
+            ("io.sandboxc.plan", names.hash.clone()),
+            (UNIT_LABEL, self.units.agent()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
+    fn internal(&self, net: &SandboxNetwork) -> Result<File, EmitError> {
+        let network = Network {
+            relations: self.relations("Network", &[], &[]),
+            name: self.plan.names.internal_network.clone(),
+            subnet: net.internal.to_string(),
+            internal: true,
+            label: (SESSION_LABEL.to_owned(), self.plan.session.clone()),
+        };
+        Ok(File::new(self.units.file("net", "network"), network.write(self.podman)?))
+    }
+
+    fn egress(&self) -> Result<File, EmitError> {
+        let network = Network {
+            relations: self.relations("Routers' network", &[], &[]),
+            name: self.plan.names.egress_network.clone(),
+            subnet: self.plan.names.egress_subnet.to_string(),
+            internal: false,
+            label: ("io.sandboxc.egress".to_owned(), "1".to_owned()),
+        };
+        Ok(File::new(self.units.file("egress", "network"), network.write(self.podman)?))
+    }
+
+    fn home(&self) -> Result<File, EmitError> {
+        let volume =
+            Volume { relations: self.relations("Home", &[], &[]), name: self.plan.agent.home.volume.value.clone() };
+        Ok(File::new(self.units.file("home", "volume"), volume.write(self.podman)?))
+    }
+
+    /// A container of ours: stock image, our files read-only, read-only root, no user of the host, no privileges.
+    fn service(&self, role: &str, what: &str, command: &[&str], place: Place, relations: Relations) -> Container {
+        let names = &self.plan.names;
+        let (pod, files) = match &place {
+            Place::Pod(_) => (&names.agent_pod, "./forwarder"),
+            Place::Own { .. } => (&names.router_pod, "./router"),
+        };
+        Container {
+            relations: Relations { description: format!("{what} of the sandbox {}", self.plan.session), ..relations },
+            name: Names::container(pod, role),
+            image: self.plan.router_image.value.clone(),
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            user: SERVICE_UID,
+            capabilities: vec!["NET_BIND_SERVICE"],
+            read_only: true,
+            init: false,
+            label_disable: false,
+            place,
+            env: Vec::new(),
+            env_file: None,
+            volumes: Vec::new(),
+            // The files are ours, so an SELinux label for containers does no harm to anybody's.
+            binds: vec![Bind { source: files.to_owned(), target: FILES_AT.to_owned(), options: &["ro", "z"] }],
+            working_dir: None,
+            labels: self.labels(role),
+            limits: Limits::default(),
+            stop_timeout: 2,
+            service: Service { start_timeout: START_TIMEOUT, ..Service::default() },
+        }
+    }
+
+    fn router(&self, net: &SandboxNetwork) -> Result<File, EmitError> {
+        let place = Place::Own {
+            networks: vec![
+                format!("{}:ip={}", self.units.file("net", "network"), net.router_address),
+                self.units.file("egress", "network"),
+            ],
+            host_name: "router".to_owned(),
+            dns: "127.0.0.1".to_owned(),
+        };
+        let command = ["/bin/sh", "/etc/sandboxc/entry.sh"];
+        let mut router = self.service("router", "Router", &command, place, self.relations("", &[], &[]));
+        router.service.ready =
+            Some(format!("podman exec {} /bin/sh /etc/sandboxc/entry.sh ready", self.plan.names.router_container()));
+        Ok(File::new(self.units.file("router", "container"), router.write(self.podman, "")?))
+    }
+
+    /// The pod comes after the router listens.
+    fn pod(&self) -> Result<File, EmitError> {
+        let network = match &self.plan.network {
+            Some(net) => format!("{}:ip={}", self.units.file("net", "network"), net.agent_address),
+            None => self.units.file("egress", "network"),
+        };
+        let requires: &[&str] = if self.plan.network.is_some() { &["router"] } else { &[] };
+        let pod = Pod {
+            relations: self.relations("Pod", requires, &[]),
+            name: self.plan.names.agent_pod.clone(),
+            network,
+            dns: self.plan.network.as_ref().map(|net| net.router_address.to_string()),
+            host_name: "sandbox".to_owned(),
+            userns: (self.plan.agent.identity.value == Identity::HostUser).then_some("keep-id:uid=1000,gid=1000"),
+            labels: self.labels("agent"),
+        };
+        Ok(File::new(self.units.file("agent", "pod"), pod.write(self.podman)?))
+    }
+
+    fn in_pod(&self) -> Place {
+        Place::Pod(self.units.file("agent", "pod"))
+    }
+
+    /// Runs to its end before each start of forwarder and agent, which do not start unless it ends well.
+    fn gate(&self) -> Result<File, EmitError> {
+        let command = ["/bin/sh", "/etc/sandboxc/gate.sh"];
+        let mut gate = self.service("gate", "Gate", &command, self.in_pod(), self.relations("", &[], &[]));
+        gate.capabilities.clear();
+        gate.service.oneshot = true;
+        Ok(File::new(self.units.file("gate", "container"), gate.write(self.podman, "")?))
+    }
+
+    fn forwarder(&self) -> Result<File, EmitError> {
+        let command = ["nginx", "-e", "stderr", "-c", "/etc/sandboxc/forwarder.conf"];
+        let relations = self.relations("", &["gate"], &[]);
+        let forwarder = self.service("forwarder", "Forwarder", &command, self.in_pod(), relations);
+        Ok(File::new(self.units.file("forwarder", "container"), forwarder.write(self.podman, "")?))
+    }
+
+    fn agent(&self) -> Result<Vec<File>, EmitError> {
+        let agent = &self.plan.agent;
+        let Command::Run(command) = &agent.command else {
+            return Err(EmitError::Internal("a unit carries its command itself".to_owned()));
+        };
+        let (env, env_file) = self.environment()?;
+        // Without its router or forwarder it would hang on every connection, so it ends with them.
+        let parts: (&[&str], &[&str]) =
+            if self.plan.network.is_some() { (&["gate"], &["router", "forwarder"]) } else { (&[], &[]) };
+        let (user, capabilities) = match agent.identity.value {
+            Identity::HostUser => (AGENT_UID, Vec::new()),
+            // What package managers need, and nothing that changes the network or other processes.
+            Identity::Root => (0, vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]),
+        };
+        let number = |limit: &Option<crate::source::Sourced<u64>>| limit.as_ref().map(|limit| limit.value);
+        let container = Container {
+            relations: Relations { stop_when_unneeded: false, ..self.relations("Agent", parts.0, parts.1) },
+            name: self.plan.names.agent_container(),
+            image: agent.image.value.reference().to_owned(),
+            command: command.clone(),
+            user,
+            capabilities,
+            read_only: false,
+            init: true,
+            label_disable: true,
+            place: self.in_pod(),
+            env,
+            env_file: env_file.as_ref().map(|file| format!("./{}", file.path)),
+            volumes: vec![(self.units.file("home", "volume"), path_text(&agent.home.target)?)],
+            binds: self.binds()?,
+            working_dir: Some(path_text(&agent.workspace.target)?),
+            labels: self.labels("agent"),
+            limits: Limits {
+                memory: number(&agent.limits.memory),
+                cpus: number(&agent.limits.cpus),
+                pids: number(&agent.limits.pids),
+            },
+            stop_timeout: 5,
+            service: Service {
+                start_timeout: START_TIMEOUT,
+                run_timeout: number(&agent.limits.timeout),
+                ..Service::default()
+            },
+        };
+        let text = container.write(self.podman, &self.comment())?;
+        Ok(env_file.into_iter().chain([File::new(self.units.file("agent", "container"), text)]).collect())
+    }
+
+    /// Variables for `Environment=` lines, and a file for those that only podman's own reader carries: a line each,
+    /// nothing quoted (podman `pkg/env`).
+    fn environment(&self) -> Result<(Pairs, Option<File>), EmitError> {
+        let all: BTreeMap<&String, &String> =
+            self.plan.agent.env.iter().map(|(name, value)| (name, &value.value)).collect();
+        let (mut lines, mut file) = (Vec::new(), String::new());
+        for (name, value) in all {
+            if container::env_fits(value) {
+                lines.push((name.clone(), value.clone()));
+            } else if value.contains(['\0', '\n', '\r']) {
+                return Err(EmitError::CannotKeep {
+                    what: format!("the variable {name}"),
+                    why: "no Quadlet unit carries both a line break and a character such as U+0080 or a noncharacter, \
+                          nor a NUL"
+                        .to_owned(),
+                });
+            } else {
+                file.push_str(&format!("{name}={value}\n"));
+            }
+        }
+        Ok((lines, (!file.is_empty()).then(|| File::new("agent/variables", file))))
+    }
+
+    fn binds(&self) -> Result<Vec<Bind>, EmitError> {
+        let agent = &self.plan.agent;
+        let mode = |read_only: bool| -> &'static [&'static str] { if read_only { &["ro"] } else { &["rw"] } };
+        let bind = |source, target, read_only| -> Result<Bind, EmitError> {
+            Ok(Bind { source: path_text(source)?, target: path_text(target)?, options: mode(read_only) })
+        };
+        let workspace = &agent.workspace;
+        let mut binds = vec![
+            // Without one `localhost` does not resolve, and podman's own would copy the host's.
+            Bind { source: "./agent/hosts".to_owned(), target: "/etc/hosts".to_owned(), options: &["ro"] },
+            bind(&workspace.source, &workspace.target, workspace.read_only)?,
+        ];
+        for mount in &agent.mounts {
+            binds.push(bind(&mount.source, &mount.target, mount.read_only)?);
+        }
+        Ok(binds)
+    }
+
+    fn timer(&self) -> Result<Option<File>, EmitError> {
+        let Some(schedule) = &self.plan.schedule else { return Ok(None) };
+        let description = format!("Schedule of the sandbox {}", self.plan.session);
+        let text = unit::timer(self.podman, &description, &schedule.value, &self.units.agent())?;
+        Ok(Some(File::new(self.units.file("agent", "timer"), text)))
+    }
+
+    fn comment(&self) -> String {
+        let mut text = format!(
+            "sandboxc plan {}, session {}, for podman {}\n\nStart this unit: the others come with it, in order, and end with it.\n  systemctl --user start {}\n",
+            self.plan.names.hash,
+            self.plan.session,
+            self.podman,
+            self.units.agent(),
+        );
+        if self.plan.network.is_none() {
+            text.push_str("\nTHE NETWORK SANDBOX IS OFF: the agent reaches everything that this host reaches.\n");
+        }
+        text.push_str(&format!("\nPermissions, and where each was given:\n{}", header::permissions(self.plan)));
+        text
+    }
+}

@@ -1,0 +1,89 @@
+//! The keys that are emitted, with the podman that first knows them and the syntax they are read in. A key that the
+//! installed podman does not know makes the whole unit disappear at `daemon-reload`.
+//!
+//! Versions were computed from every podman tag's `pkg/systemd/quadlet/quadlet.go`.
+
+use super::syntax::Syntax;
+use crate::emit::Podman;
+
+/// One key of one group.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// `Container`, `Pod`, …
+    pub group: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// The first podman that knows it.
+    pub since: Podman,
+    /// How it is read.
+    pub syntax: Syntax,
+}
+
+const fn key(group: &'static str, name: &'static str, since: (u16, u16), syntax: Syntax) -> Key {
+    Key { group, name, since: Podman::new(since.0, since.1), syntax }
+}
+
+use Syntax::{Exec, Native, Raw, Stripped, Strv};
+
+/// Every key there is for the writer.
+pub const KEYS: &[Key] = &[
+    key("Container", "AddCapability", (4, 4), Strv),
+    key("Container", "ContainerName", (4, 4), Stripped),
+    key("Container", "DNS", (4, 7), Raw),
+    key("Container", "DNSOption", (4, 7), Raw),
+    key("Container", "DropCapability", (4, 4), Strv),
+    key("Container", "Entrypoint", (5, 0), Stripped),
+    key("Container", "Environment", (4, 4), Exec),
+    key("Container", "EnvironmentFile", (4, 4), Exec),
+    key("Container", "EnvironmentHost", (4, 4), Stripped),
+    key("Container", "Group", (4, 4), Stripped),
+    key("Container", "HostName", (4, 6), Stripped),
+    key("Container", "HttpProxy", (5, 7), Stripped),
+    key("Container", "Image", (4, 4), Stripped),
+    key("Container", "Label", (4, 4), Exec),
+    key("Container", "LogDriver", (4, 5), Stripped),
+    key("Container", "Memory", (5, 5), Stripped),
+    key("Container", "Network", (4, 4), Raw),
+    key("Container", "NoNewPrivileges", (4, 4), Stripped),
+    key("Container", "PidsLimit", (4, 7), Stripped),
+    key("Container", "Pod", (5, 0), Stripped),
+    key("Container", "PodmanArgs", (4, 4), Exec),
+    key("Container", "Pull", (4, 6), Stripped),
+    key("Container", "ReadOnly", (4, 4), Stripped),
+    key("Container", "RunInit", (4, 4), Stripped),
+    key("Container", "SecurityLabelDisable", (4, 5), Stripped),
+    key("Container", "StartWithPod", (5, 3), Stripped),
+    key("Container", "StopTimeout", (5, 0), Stripped),
+    key("Container", "Sysctl", (4, 6), Strv),
+    key("Container", "User", (4, 4), Stripped),
+    key("Container", "Volume", (4, 4), Raw),
+    key("Container", "WorkingDir", (4, 6), Stripped),
+    key("Pod", "DNS", (5, 3), Raw),
+    key("Pod", "DNSOption", (5, 3), Raw),
+    key("Pod", "ExitPolicy", (5, 6), Stripped),
+    key("Pod", "HostName", (5, 5), Stripped),
+    key("Pod", "Label", (5, 6), Exec),
+    key("Pod", "Network", (5, 0), Raw),
+    key("Pod", "PodName", (5, 0), Stripped),
+    key("Pod", "PodmanArgs", (5, 0), Exec),
+    key("Pod", "StopTimeout", (5, 7), Stripped),
+    key("Pod", "UserNS", (5, 3), Stripped),
+    key("Network", "DisableDNS", (4, 4), Stripped),
+    key("Network", "Internal", (4, 4), Stripped),
+    key("Network", "Label", (4, 4), Exec),
+    key("Network", "NetworkDeleteOnStop", (5, 5), Stripped),
+    key("Network", "NetworkName", (4, 7), Stripped),
+    key("Network", "Options", (4, 4), Exec),
+    key("Network", "Subnet", (4, 4), Raw),
+    key("Volume", "VolumeName", (4, 7), Stripped),
+    key("Quadlet", "DefaultDependencies", (5, 3), Stripped),
+    key("Install", "WantedBy", (4, 4), Native),
+];
+
+/// The groups that systemd reads itself; their keys are copied.
+pub const NATIVE: [&str; 3] = ["Unit", "Service", "Timer"];
+
+/// Looks a key up.
+pub fn find(group: &str, name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.group == group && key.name == name)
+}

@@ -1,0 +1,192 @@
+//! Typed units other than containers. What is not here is not emitted.
+
+use std::path::Path;
+
+use super::writer::Writer;
+use crate::emit::{EmitError, Podman};
+
+/// What `[Unit]` says. Every unit but the agent's ends when nothing that runs needs it any more.
+#[derive(Clone, Debug, Default)]
+pub struct Relations {
+    /// For people.
+    pub description: String,
+    /// Services that must have started well before this one; it does not start if one of them fails.
+    pub requires: Vec<String>,
+    /// The same, and this one ends when they end.
+    pub binds_to: Vec<String>,
+    /// Ends when no active unit requires it.
+    pub stop_when_unneeded: bool,
+}
+
+impl Relations {
+    pub(super) fn write(&self, w: &mut Writer) -> Result<(), EmitError> {
+        w.group("Unit");
+        w.set("Description", &self.description)?;
+        for service in &self.requires {
+            w.set("Requires", service)?;
+        }
+        for service in &self.binds_to {
+            w.set("BindsTo", service)?;
+        }
+        for service in self.requires.iter().chain(&self.binds_to) {
+            w.set("After", service)?;
+        }
+        if self.stop_when_unneeded {
+            w.flag("StopWhenUnneeded", true)?;
+        }
+        Ok(())
+    }
+}
+
+/// Nothing waits for the network of the host to be called online, which rootless takes up to 90 s to give up on
+/// (podman #22197); the router asks when the agent does.
+pub(super) fn quadlet(w: &mut Writer) -> Result<(), EmitError> {
+    w.group("Quadlet");
+    w.flag("DefaultDependencies", false)
+}
+
+/// A `.pod`.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// `[Unit]`.
+    pub relations: Relations,
+    /// Name in podman.
+    pub name: String,
+    /// `x.network`, with options.
+    pub network: String,
+    /// Its resolver; none means the host's.
+    pub dns: Option<String>,
+    /// Its host name.
+    pub host_name: String,
+    /// The user namespace of all its containers.
+    pub userns: Option<&'static str>,
+    /// Labels.
+    pub labels: Vec<(String, String)>,
+}
+
+impl Pod {
+    /// The file's text.
+    pub fn write(&self, podman: Podman) -> Result<String, EmitError> {
+        let mut w = Writer::new(podman, "");
+        self.relations.write(&mut w)?;
+        w.group("Pod");
+        w.set("PodName", &self.name)?;
+        w.set("Network", &self.network)?;
+        if let Some(dns) = &self.dns {
+            w.set("DNS", dns)?;
+            w.set("DNSOption", "ndots:1")?;
+        }
+        w.set_or_arg("HostName", &self.host_name, "--hostname")?;
+        if let Some(userns) = self.userns {
+            w.set("UserNS", userns)?;
+        }
+        // The gate ends before the others start; with `stop`, Quadlet's default, the pod would end with it.
+        w.set_or_arg("ExitPolicy", "continue", "--exit-policy")?;
+        for (name, value) in &self.labels {
+            w.set_or_arg("Label", &format!("{name}={value}"), "--label")?;
+        }
+        w.arg("--no-hosts")?;
+        for which in ["all", "default"] {
+            w.arg(&format!("--sysctl=net.ipv6.conf.{which}.disable_ipv6=1"))?;
+        }
+        if w.knows("StopTimeout") {
+            w.set("StopTimeout", "5")?;
+        }
+        // Older ones overwrite it with on-failure (podman #28081); a pod that comes back finds nobody that needs it.
+        if podman >= Podman::new(6, 0) {
+            w.group("Service");
+            w.set("Restart", "no")?;
+        }
+        quadlet(&mut w)?;
+        Ok(w.finish())
+    }
+}
+
+/// A `.network`.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// `[Unit]`.
+    pub relations: Relations,
+    /// Name in podman.
+    pub name: String,
+    /// Its block.
+    pub subnet: String,
+    /// The session's own: no route out, removed at the end. Else the routers', which stays.
+    pub internal: bool,
+    /// Its label.
+    pub label: (String, String),
+}
+
+impl Network {
+    /// The file's text.
+    pub fn write(&self, podman: Podman) -> Result<String, EmitError> {
+        let mut w = Writer::new(podman, "");
+        self.relations.write(&mut w)?;
+        w.group("Network");
+        w.set("NetworkName", &self.name)?;
+        w.set("Subnet", &self.subnet)?;
+        w.flag("DisableDNS", true)?;
+        w.set("Label", &format!("{}={}", self.label.0, self.label.1))?;
+        if self.internal {
+            w.flag("Internal", true)?;
+            if w.knows("NetworkDeleteOnStop") {
+                w.flag("NetworkDeleteOnStop", true)?;
+            } else {
+                w.group("Service");
+                w.set("ExecStopPost", &format!("podman network rm --force {}", self.name))?;
+            }
+        } else {
+            w.set("Options", "isolate=strict")?;
+        }
+        quadlet(&mut w)?;
+        Ok(w.finish())
+    }
+}
+
+/// A `.volume` that outlives sessions.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    /// `[Unit]`.
+    pub relations: Relations,
+    /// Name in podman.
+    pub name: String,
+}
+
+impl Volume {
+    /// The file's text.
+    pub fn write(&self, podman: Podman) -> Result<String, EmitError> {
+        let mut w = Writer::new(podman, "");
+        self.relations.write(&mut w)?;
+        w.group("Volume");
+        w.set("VolumeName", &self.name)?;
+        quadlet(&mut w)?;
+        Ok(w.finish())
+    }
+}
+
+/// A `.timer`, which systemd reads without Quadlet.
+pub fn timer(podman: Podman, description: &str, calendar: &str, service: &str) -> Result<String, EmitError> {
+    let mut w = Writer::new(podman, "");
+    w.group("Unit");
+    w.set("Description", description)?;
+    w.group("Timer");
+    w.set("OnCalendar", calendar)?;
+    // systemd's default may start it a minute late.
+    w.set("AccuracySec", "1s")?;
+    w.set("Unit", service)?;
+    // Where timers are enabled, they start with the user's manager.
+    w.group("Install");
+    w.set("WantedBy", "timers.target")?;
+    Ok(w.finish())
+}
+
+/// UTF-8 text of a path without what no mount carries.
+pub fn path_text(path: &Path) -> Result<String, EmitError> {
+    let refuse =
+        |why: &str| EmitError::CannotKeep { what: format!("the path {}", path.display()), why: why.to_owned() };
+    let text = path.to_str().ok_or_else(|| refuse("it is not UTF-8, which a unit cannot carry"))?;
+    match text.chars().any(char::is_control) {
+        true => Err(refuse("it has a control character; rename the directory")),
+        false => Ok(text.to_owned()),
+    }
+}

@@ -1,0 +1,86 @@
+//! The one writer of unit files: it knows every key's syntax and version, and refuses what would be inert or cut short.
+
+use super::keys::{self, NATIVE};
+use super::syntax::{Syntax, encode};
+use crate::emit::{EmitError, Podman};
+
+/// Writes one unit file, group by group.
+#[derive(Debug)]
+pub struct Writer {
+    podman: Podman,
+    text: String,
+    group: &'static str,
+}
+
+impl Writer {
+    /// An empty file for a podman; `comment` is one or more lines for its top.
+    pub fn new(podman: Podman, comment: &str) -> Self {
+        let lines =
+            comment.lines().map(|line| format!("# {}", line.trim_end_matches('\\')).trim_end().to_owned() + "\n");
+        Self { podman, text: lines.collect(), group: "" }
+    }
+
+    /// Opens a group.
+    pub fn group(&mut self, name: &'static str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(&format!("[{name}]\n"));
+        self.group = name;
+    }
+
+    /// One line, in the syntax of its key.
+    pub fn set(&mut self, name: &'static str, value: &str) -> Result<(), EmitError> {
+        let syntax = self.syntax(name)?;
+        let encoded = encode(syntax, value).map_err(|unfit| EmitError::CannotKeep {
+            what: format!("{name}={value:?} of a Quadlet unit"),
+            why: unfit.0.to_owned(),
+        })?;
+        self.text.push_str(&format!("{name}={encoded}\n"));
+        Ok(())
+    }
+
+    /// `Key=true` or `Key=false`.
+    pub fn flag(&mut self, name: &'static str, value: bool) -> Result<(), EmitError> {
+        self.set(name, if value { "true" } else { "false" })
+    }
+
+    /// An argument of podman itself: what no key of this version can say. Two separate words are never needed.
+    pub fn arg(&mut self, argument: &str) -> Result<(), EmitError> {
+        self.set("PodmanArgs", argument)
+    }
+
+    /// The key where this podman has it and its syntax carries the value, else the argument it stands for.
+    pub fn set_or_arg(&mut self, name: &'static str, value: &str, option: &str) -> Result<(), EmitError> {
+        let fits = |syntax| encode(syntax, value).is_ok();
+        match self.syntax(name).is_ok_and(fits) {
+            true => self.set(name, value),
+            false => self.arg(&format!("{option}={value}")),
+        }
+    }
+
+    /// True if this podman knows the key.
+    pub fn knows(&self, name: &str) -> bool {
+        self.syntax(name).is_ok()
+    }
+
+    fn syntax(&self, name: &str) -> Result<Syntax, EmitError> {
+        if NATIVE.contains(&self.group) {
+            return Ok(Syntax::Native);
+        }
+        let group = self.group;
+        match keys::find(group, name) {
+            Some(key) if key.since <= self.podman => Ok(key.syntax),
+            Some(key) => Err(EmitError::CannotKeep {
+                what: format!("the Quadlet key {group}/{name}"),
+                why: format!("podman {} does not know it; {} does", self.podman, key.since),
+            }),
+            None => Err(EmitError::Internal(format!("no such Quadlet key: {group}/{name}"))),
+        }
+    }
+
+    /// The whole file.
+    pub fn finish(self) -> String {
+        self.text
+    }
+}

@@ -1,0 +1,250 @@
+//! Placing compiled units for the user's systemd, and taking them away again.
+//!
+//! Invariant: never half. A tree is written beside its place and renamed, verified by what systemd then knows, and put
+//! back if it knows less.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::{RuntimeError, write};
+use crate::emit::File;
+use crate::emit::quadlet::service_of;
+
+/// Quadlet's own generator, for its words when a unit was refused.
+const GENERATORS: [&str; 2] = ["/usr/libexec/podman/quadlet", "/usr/lib/podman/quadlet"];
+
+/// The user's systemd and the directories it reads.
+#[derive(Debug)]
+pub struct UserManager {
+    /// `$XDG_CONFIG_HOME/containers`; units are searched in `systemd` below it, so what lies beside is not found.
+    containers: PathBuf,
+    /// `$XDG_CONFIG_HOME/systemd/user`, for what systemd reads without Quadlet.
+    native: PathBuf,
+}
+
+/// The units of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Units {
+    /// The one that runs the command.
+    pub agent: String,
+    /// All services that Quadlet makes.
+    pub services: Vec<String>,
+    /// Timer files.
+    pub timers: Vec<String>,
+}
+
+impl Units {
+    /// From the names of the files of a session's directory.
+    fn of<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let (mut services, mut timers) = (Vec::new(), Vec::new());
+        for name in names.filter(|name| name.starts_with("sandboxc-")) {
+            services.extend(service_of(name));
+            timers.extend(name.strip_suffix(".timer").map(|_| name.to_owned()));
+        }
+        services.sort();
+        let agent = services.iter().find(|service| service.ends_with("-agent.service"))?.clone();
+        Some(Self { agent, services, timers })
+    }
+}
+
+impl UserManager {
+    /// The one that reads under this `$XDG_CONFIG_HOME`.
+    pub fn new(config_home: &Path) -> Self {
+        Self { containers: config_home.join("containers"), native: config_home.join("systemd/user") }
+    }
+
+    fn place(&self, session: &str) -> PathBuf {
+        self.containers.join("systemd").join(session)
+    }
+
+    /// Places a session's files, whose paths begin with its name, and verifies that systemd knows every service.
+    pub fn install(&self, session: &str, files: &[File]) -> Result<Units, RuntimeError> {
+        let names = files.iter().filter_map(|file| file.path.strip_prefix(session)?.strip_prefix('/'));
+        let units = Units::of(names.filter(|name| !name.contains('/')))
+            .ok_or_else(|| RuntimeError::Host("there is no unit of an agent among the files".to_owned()))?;
+        let place = self.place(session);
+        check_place(&place)?;
+        let old = self.installed(session)?;
+        if let Some(old) = old.as_ref().filter(|old| self.is_active(&old.agent)) {
+            return Err(RuntimeError::Host(format!(
+                "{session} is running; stop it first: systemctl --user stop {}",
+                old.agent
+            )));
+        }
+        let beside = self.beside()?;
+        write::tree(beside.path(), files)?;
+        let new = beside.path().join(session);
+        exchange(&new, &place, old.is_some())?;
+        let gone: Vec<&String> = old.iter().flat_map(|old| &old.timers).filter(|t| !units.timers.contains(t)).collect();
+        if let Err(error) = self.activate(&units, &place, session, files) {
+            // `new` holds what was there before, if anything was.
+            exchange(&place, &new, old.is_some())?;
+            self.remove_timers(units.timers.iter().filter(|timer| !gone.contains(timer)))?;
+            self.reload()?;
+            return Err(error);
+        }
+        self.remove_timers(gone.into_iter())?;
+        Ok(units)
+    }
+
+    /// Makes systemd read what was placed, verifies it, and starts its timers.
+    fn activate(&self, units: &Units, place: &Path, session: &str, files: &[File]) -> Result<(), RuntimeError> {
+        let is_timer = |file: &&File| units.timers.iter().any(|timer| file.path == format!("{session}/{timer}"));
+        let timers: Vec<File> =
+            files.iter().filter(is_timer).map(|file| File::new(file.name(), file.text.as_str())).collect();
+        if !timers.is_empty() {
+            write::tree(&self.native, &timers)?;
+        }
+        self.reload()?;
+        self.verify(units, place)?;
+        for timer in &units.timers {
+            self.call("the schedule", &["enable", "--now", timer])?;
+        }
+        Ok(())
+    }
+
+    fn remove_timers<'a>(&self, timers: impl Iterator<Item = &'a String>) -> Result<(), RuntimeError> {
+        for timer in timers {
+            // One that was never enabled is as good as disabled.
+            self.output(&["disable", "--now", timer])?;
+            remove(&self.native.join(timer))?;
+        }
+        Ok(())
+    }
+
+    /// Stops a session and removes its units. `None` if there is none of that name.
+    pub fn uninstall(&self, session: &str) -> Result<Option<Units>, RuntimeError> {
+        let Some(units) = self.installed(session)? else { return Ok(None) };
+        self.remove_timers(units.timers.iter())?;
+        // The agent first: the others end with it, in order.
+        self.call("stopping the sandbox", &["stop", &units.agent])?;
+        let all: Vec<&str> = ["stop"].into_iter().chain(units.services.iter().map(String::as_str)).collect();
+        self.call("stopping the sandbox", &all)?;
+        let beside = self.beside()?;
+        fs::rename(self.place(session), beside.path().join(session)).map_err(RuntimeError::io("removing the units"))?;
+        self.reload()?;
+        let forget: Vec<&str> = ["reset-failed"].into_iter().chain(units.services.iter().map(String::as_str)).collect();
+        // Those that did not fail are unknown by now, which it says.
+        self.output(&forget)?;
+        Ok(Some(units))
+    }
+
+    /// The units of a session that is in its place. A directory of that name that is nobody's of ours is an error.
+    pub fn installed(&self, session: &str) -> Result<Option<Units>, RuntimeError> {
+        let place = self.place(session);
+        let doing = || RuntimeError::io(format!("reading {}", place.display()));
+        match fs::symlink_metadata(&place) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(doing()(error)),
+            Ok(_) => {}
+        }
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&place).map_err(doing())? {
+            names.extend(entry.map_err(doing())?.file_name().into_string());
+        }
+        let ours = names.iter().any(|name| name == "plan.json");
+        match Units::of(names.iter().map(String::as_str)).filter(|_| ours) {
+            Some(units) => Ok(Some(units)),
+            None => Err(RuntimeError::Host(format!("{} is there already and not of sandboxc", place.display()))),
+        }
+    }
+
+    /// A scratch directory on the same file system that no generator reads.
+    fn beside(&self) -> Result<tempfile::TempDir, RuntimeError> {
+        let search = self.containers.join("systemd");
+        fs::create_dir_all(&search).map_err(RuntimeError::io(format!("making {}", search.display())))?;
+        tempfile::Builder::new()
+            .prefix(".sandboxc-")
+            .tempdir_in(&self.containers)
+            .map_err(RuntimeError::io(format!("making a directory in {}", self.containers.display())))
+    }
+
+    /// Every service must be one that systemd knows: a unit that Quadlet refuses just does not exist.
+    fn verify(&self, units: &Units, place: &Path) -> Result<(), RuntimeError> {
+        for service in &units.services {
+            if !self.output(&["cat", service])?.status.success() {
+                let elsewhere =
+                    || format!("does the user's systemd read {}? its XDG_CONFIG_HOME counts", place.display());
+                let why = generator_says(place).unwrap_or_else(elsewhere);
+                return Err(RuntimeError::Host(format!("Quadlet made no {service}: {why}; nothing was installed")));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_active(&self, service: &str) -> bool {
+        let state = self.output(&["show", "--property=ActiveState", "--value", service]);
+        state.is_ok_and(|output| {
+            let state = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            !["inactive", "failed", ""].contains(&state.as_str())
+        })
+    }
+
+    fn reload(&self) -> Result<(), RuntimeError> {
+        self.call("systemctl --user daemon-reload", &["daemon-reload"])
+    }
+
+    fn call(&self, what: &str, args: &[&str]) -> Result<(), RuntimeError> {
+        let output = self.output(args)?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(RuntimeError::Podman { what: what.to_owned(), said: super::podman::said(&output) }),
+        }
+    }
+
+    #[allow(clippy::unused_self, reason = "calls go through the manager they are for")]
+    fn output(&self, args: &[&str]) -> Result<Output, RuntimeError> {
+        Command::new("systemctl")
+            .arg("--user")
+            .arg("--no-pager")
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(RuntimeError::io("running systemctl"))
+    }
+}
+
+/// Moves `new` to `place` in one step. What was there, if it is occupied, is then at `new`.
+fn exchange(new: &Path, place: &Path, occupied: bool) -> Result<(), RuntimeError> {
+    let flags = if occupied { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+    renameat_with(CWD, new, CWD, place, flags)
+        .map_err(|error| RuntimeError::Io(format!("placing {}", place.display()), error.into()))
+}
+
+/// Units mount files by paths relative to their own, which Quadlet makes absolute without any quoting.
+fn check_place(place: &Path) -> Result<(), RuntimeError> {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+@=".contains(c);
+    match place.to_str().is_some_and(|text| text.chars().all(plain)) {
+        true => Ok(()),
+        false => Err(RuntimeError::Host(format!(
+            "{} has a space or another character that Quadlet does not carry in a path; set XDG_CONFIG_HOME elsewhere",
+            place.display()
+        ))),
+    }
+}
+
+fn remove(path: &Path) -> Result<(), RuntimeError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(RuntimeError::Io(format!("removing {}", path.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first complaint of a dry run over one directory.
+fn generator_says(place: &Path) -> Option<String> {
+    let generator = GENERATORS.iter().find(|path| Path::new(path).exists())?;
+    let output = Command::new(generator)
+        .args(["-dryrun", "-user"])
+        .env("QUADLET_UNIT_DIRS", place)
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let complaint = text.lines().find(|line| !line.contains("Loading source unit file"))?;
+    Some(complaint.split_once("]: ").map_or(complaint, |(_, said)| said).to_owned())
+}

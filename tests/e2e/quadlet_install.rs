@@ -1,0 +1,111 @@
+//! Installing and removing units for the real user manager.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::harness::{Sandbox, code, text};
+use crate::quadlet_live::{Installed, SERVER, config_home, property, repo, systemctl};
+
+#[test]
+fn a_unit_that_quadlet_refuses_is_never_half_installed() {
+    let installed = Installed::new("q-half", &repo("true"));
+    let before = listing(&installed.place());
+    let units = installed.sandbox.scratch("units/q-half");
+    let pod = fs::read_dir(&units).unwrap().map(|entry| entry.unwrap().path());
+    let pod = pod.into_iter().find(|path| path.extension().is_some_and(|e| e == "pod")).unwrap();
+    let good = fs::read_to_string(&pod).unwrap();
+    fs::write(&pod, good.replace("[Pod]\n", "[Pod]\nNoSuchKey=1\n")).unwrap();
+    let output = installed.install();
+    assert_eq!(code(&output), 125);
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("NoSuchKey") && stderr.contains("nothing was installed"), "{stderr}");
+    assert_eq!(listing(&installed.place()), before, "the old one is back");
+    assert!(installed.run().status.success(), "and works");
+    assert!(installed.gone());
+    let uninstall = || code(&installed.as_user(&["uninstall", "q-half"]).output().unwrap());
+    assert_eq!(uninstall(), 0);
+    assert!(!installed.place().exists() && !systemctl(&["cat", &installed.agent]).status.success());
+    assert_eq!(code(&installed.install()), 125);
+    assert!(!installed.place().exists(), "a first install leaves nothing either");
+    assert_eq!(uninstall(), 2);
+}
+
+#[test]
+fn another_plan_takes_the_place_of_the_installed_one() {
+    let mut installed = Installed::new("q-again", &repo("true"));
+    let old = installed.agent.clone();
+    fs::write(installed.sandbox.repo().join(".sandboxc/sandbox.yaml"), repo("exit 3")).unwrap();
+    fs::remove_dir_all(installed.sandbox.scratch("units")).unwrap();
+    assert_eq!(code(&installed.compile()), 0);
+    let output = installed.install();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    installed.agent = text(&output.stdout).trim().to_owned();
+    assert_ne!(installed.agent, old);
+    assert!(!systemctl(&["cat", &old]).status.success(), "the old one is gone");
+    assert!(!installed.run().status.success());
+    assert_eq!(property(&installed.agent, "ExecMainStatus"), "3");
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+/// Every file and its text.
+fn listing(dir: &std::path::Path) -> Vec<(PathBuf, String)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(listing(&path));
+        } else {
+            let text = fs::read_to_string(&path).unwrap();
+            all.push((path, text));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_running_sandbox_is_not_replaced_and_foreign_directories_are_left_alone() {
+    let installed = Installed::new("q-busy", &repo("exec sleep 300"));
+    assert!(systemctl(&["start", &installed.agent]).status.success());
+    let output = installed.install();
+    assert_eq!(code(&output), 125);
+    assert!(text(&output.stderr).contains("systemctl --user stop"), "{}", text(&output.stderr));
+    let uninstalled = installed.as_user(&["uninstall", "q-busy"]).output().unwrap();
+    assert_eq!(code(&uninstalled), 0, "{}", text(&uninstalled.stderr));
+    assert!(installed.left().is_empty(), "uninstall stops: {}", installed.left());
+    fs::create_dir_all(installed.place()).unwrap();
+    fs::write(installed.place().join("mine.container"), "").unwrap();
+    assert_eq!(code(&installed.install()), 125);
+    assert!(installed.place().join("mine.container").exists());
+    fs::remove_dir_all(installed.place()).unwrap();
+    assert!(systemctl(&["daemon-reload"]).status.success());
+}
+
+#[test]
+fn an_entry_is_installed_by_its_name_and_its_schedule_starts_it() {
+    let sandbox = Sandbox::with(&repo("echo run >>runs"), SERVER);
+    let server = sandbox.scratch("server.yaml");
+    let repos =
+        format!("repos:\n  Q.Timer:\n    path: {}\n    schedule: \"*-*-* *:*:0/4\"\n", sandbox.repo().display());
+    fs::write(&server, format!("{SERVER}{repos}")).unwrap();
+    let output = sandbox
+        .command(&["install", "Q.Timer", "--server"])
+        .arg(&server)
+        .env("XDG_CONFIG_HOME", config_home())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let agent = text(&output.stdout).trim().to_owned();
+    let installed = Installed { sandbox, session: "q-timer".to_owned(), agent };
+    let until = Instant::now() + Duration::from_secs(60);
+    let runs = || fs::read_to_string(installed.sandbox.repo().join("runs")).unwrap_or_default().lines().count();
+    while runs() < 2 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(runs() >= 2, "the timer started it {} times", runs());
+    let uninstalled = installed.as_user(&["uninstall", "Q.Timer"]).output().unwrap();
+    assert_eq!(code(&uninstalled), 0, "{}", text(&uninstalled.stderr));
+    assert!(installed.gone(), "left: {}", installed.left());
+    assert!(!config_home().join("systemd/user").join(installed.agent.replace(".service", ".timer")).exists());
+}

@@ -1,0 +1,334 @@
+//! Installed units under the real user manager.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, TestRunner};
+use sandboxc::config::ImageSource;
+use sandboxc::emit::tree;
+use sandboxc::plan::{Command as RunCommand, Request, plan};
+use sandboxc::source::Sourced;
+
+use crate::harness::{Sandbox, code, podman, text};
+
+pub const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
+
+pub fn systemctl(args: &[&str]) -> Output {
+    Command::new("systemctl").args(["--user", "--no-pager"]).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+pub fn property(service: &str, name: &str) -> String {
+    text(&systemctl(&["show", &format!("--property={name}"), "--value", service]).stdout).trim().to_owned()
+}
+
+/// An installed sandbox; uninstalled at the end.
+pub struct Installed {
+    pub sandbox: Sandbox,
+    pub session: String,
+    /// The unit to start.
+    pub agent: String,
+}
+
+impl Installed {
+    /// Compiles a repo file for a session of this name and installs it. The user manager reads under the real home.
+    pub fn new(session: &str, repo: &str) -> Self {
+        let sandbox = Sandbox::with(repo, SERVER);
+        let mut installed = Self { sandbox, session: session.to_owned(), agent: String::new() };
+        let output = installed.compile();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        let output = installed.install();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        installed.agent = text(&output.stdout).trim().to_owned();
+        installed
+    }
+
+    pub fn compile(&self) -> Output {
+        let version = podman(&["--version"]).trim().rsplit(' ').next().unwrap().to_owned();
+        let out = self.sandbox.scratch("units");
+        let args = ["compile", "--target", "quadlet", "--session", &self.session, "--podman", &version, "-o"];
+        self.sandbox.command(&args).arg(&out).output().unwrap()
+    }
+
+    pub fn install(&self) -> Output {
+        let units = self.sandbox.scratch("units").join(&self.session);
+        self.as_user(&["install"]).arg(units).output().unwrap()
+    }
+
+    /// sandboxc with the config home that the user manager has.
+    pub fn as_user(&self, args: &[&str]) -> Command {
+        let mut command = self.sandbox.command(args);
+        command.env("XDG_CONFIG_HOME", config_home());
+        command
+    }
+
+    pub fn place(&self) -> PathBuf {
+        config_home().join("containers/systemd").join(&self.session)
+    }
+
+    /// Starts it and waits for its end.
+    pub fn run(&self) -> Output {
+        systemctl(&["start", "--wait", &self.agent])
+    }
+
+    /// Until nothing of the session is left in podman and no unit of it is active.
+    pub fn gone(&self) -> bool {
+        let until = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < until {
+            if self.left().is_empty() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        false
+    }
+
+    pub fn left(&self) -> String {
+        let label = format!("label=io.sandboxc.session={}", self.session);
+        let hash = self.agent.trim_end_matches("-agent.service");
+        let mut all = podman(&["ps", "-aq", "--filter", &label]);
+        all += &podman(&["pod", "ls", "-q", "--filter", &label]);
+        all += &podman(&["network", "ls", "-q", "--filter", &label]);
+        all += &text(
+            &systemctl(&[
+                "list-units",
+                "--plain",
+                "--no-legend",
+                "--state=active,activating,deactivating",
+                &format!("{hash}-*"),
+            ])
+            .stdout,
+        );
+        all
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let _ = self.as_user(&["uninstall", &self.session]).output();
+    }
+}
+
+pub fn config_home() -> PathBuf {
+    PathBuf::from(std::env::var_os("HOME").unwrap()).join(".config")
+}
+
+/// A repo file with this shell script as its command.
+pub fn repo(command: &str) -> String {
+    format!("version: 1\ncommand: [sh, -c, {command:?}]\nnetwork: {{allow: [api.example.com]}}\n")
+}
+
+#[test]
+fn the_commands_exit_code_is_the_units_result_and_everything_ends_with_it() {
+    for (session, script, result, status) in
+        [("q-zero", "exit 0", "success", "0"), ("q-seven", "exit 7", "exit-code", "7")]
+    {
+        let installed = Installed::new(session, &repo(script));
+        let output = installed.run();
+        assert_eq!(output.status.success(), status == "0", "{}", text(&output.stderr));
+        assert_eq!(property(&installed.agent, "Result"), result);
+        assert_eq!(property(&installed.agent, "ExecMainStatus"), status);
+        assert!(installed.gone(), "left: {}", installed.left());
+        for role in ["router", "forwarder", "agent-pod", "net-network"] {
+            let service = installed.agent.replace("-agent.service", &format!("-{role}.service"));
+            assert_eq!(property(&service, "Result"), "success", "{service}");
+        }
+    }
+}
+
+#[test]
+fn it_is_the_same_sandbox_as_run_makes() {
+    let script = "cd; id -u; cat /etc/hosts; curl -sS https://api.example.com/x >net.txt && echo allowed; \
+                  curl -sS -m 5 https://denied.example.com/ || echo denied; ip route; ip -6 addr; \
+                  grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status; env | grep -i proxy; ls /; \
+                  hostname; cat /etc/resolv.conf";
+    let installed = Installed::new("q-same", &repo(&format!("{{ {script}; }} >out.txt 2>&1")));
+    let output = installed.run();
+    let out = fs::read_to_string(installed.sandbox.repo().join("out.txt")).unwrap_or_default();
+    assert!(output.status.success() || !out.is_empty(), "{}", text(&output.stderr));
+    for line in [
+        "1000",
+        "127.0.0.1\tlocalhost sandbox",
+        "allowed",
+        "denied",
+        "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+        "NoNewPrivs:\t1",
+        "sandbox",
+    ] {
+        assert!(out.lines().any(|l| l == line), "{line} is not in {out}");
+    }
+    assert!(!out.contains("default via") && !out.contains("inet6 fe80"), "{out}");
+}
+
+#[test]
+fn time_is_over_as_the_units_result() {
+    let installed = Installed::new(
+        "q-time",
+        &format!(
+            "{}resource_limits: {{timeout: 10}}\n",
+            repo("trap '' TERM; date +%s >started; sleep 100 & wait; wait; sleep 100")
+        ),
+    );
+    let start = Instant::now();
+    assert!(!installed.run().status.success());
+    assert_eq!(property(&installed.agent, "Result"), "timeout");
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+#[test]
+fn a_stop_leaves_nothing_and_is_no_failure() {
+    let installed = Installed::new("q-stop", &repo("touch started; exec sleep 300"));
+    assert!(systemctl(&["start", &installed.agent]).status.success());
+    assert!(!installed.left().is_empty());
+    assert!(systemctl(&["stop", &installed.agent]).status.success());
+    assert!(installed.gone(), "left: {}", installed.left());
+    assert_eq!(property(&installed.agent, "ActiveState"), "inactive");
+}
+
+#[test]
+fn without_its_router_or_forwarder_it_ends() {
+    for role in ["router-router", "q-parts-forwarder"] {
+        let installed = Installed::new("q-parts", &repo("touch started; exec sleep 300"));
+        assert!(systemctl(&["start", &installed.agent]).status.success());
+        podman(&["kill", &installed.agent.replace("agent.service", role)]);
+        assert!(installed.gone(), "{role} left: {}", installed.left());
+        assert_ne!(property(&installed.agent, "ActiveState"), "active", "{role}");
+    }
+}
+
+#[test]
+fn after_a_crash_the_next_start_works() {
+    let installed = Installed::new("q-crash", &repo("[ -e again ] || { touch again; exec sleep 300; }"));
+    assert!(systemctl(&["start", &installed.agent]).status.success());
+    let label = "label=io.sandboxc.session=q-crash";
+    let conmons = podman(&["ps", "-q", "--filter", label]);
+    for container in conmons.lines() {
+        let pid = podman(&["inspect", "--format", "{{.State.ConmonPid}}", container]);
+        Command::new("kill").args(["-KILL", pid.trim()]).status().unwrap();
+    }
+    let until = Instant::now() + Duration::from_secs(60);
+    while property(&installed.agent, "ActiveState") == "active" && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(installed.gone(), "left: {}", installed.left());
+    let output = installed.run();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+/// Hosts that delegate the controllers are tested in a virtual machine; on others nothing may start.
+#[test]
+fn a_limit_is_kept_or_nothing_starts() {
+    let limits = "resource_limits: {memory: 64m, pids_limit: 32}\n";
+    let script = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.swap.max /sys/fs/cgroup/pids.max >kept";
+    let installed = Installed::new("q-limit", &format!("{}{limits}", repo(script)));
+    let started = installed.run().status.success();
+    let kept = fs::read_to_string(installed.sandbox.repo().join("kept")).unwrap_or_default();
+    assert_eq!((started, kept.as_str()), if started { (true, "67108864\n0\n32\n") } else { (false, "") });
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+/// A hardened or careless containers.conf and a host with a proxy: everything that matters is said in the units.
+#[test]
+fn r_106_r_107_the_hosts_own_defaults_change_nothing() {
+    let script = "{ curl -sS https://api.example.com/x >/dev/null && echo allowed; env; grep CapBnd /proc/self/status; } >out.txt 2>&1; echo said";
+    let installed = Installed::new("q-odd", &repo(script));
+    let conf = installed.sandbox.scratch("containers.conf");
+    let text_of = "[containers]\ndefault_capabilities = []\nlog_driver = \"none\"\nenv_host = true\nhttp_proxy = true\nprivileged = true\n";
+    fs::write(&conf, text_of).unwrap();
+    // A drop-in for every service of this sandbox (systemd.unit(5), "truncated" names).
+    let dropin = config_home().join("systemd/user").join(installed.agent.replace("agent.service", ".service.d"));
+    fs::create_dir_all(&dropin).unwrap();
+    let lines = format!(
+        "[Service]\nEnvironment=CONTAINERS_CONF_OVERRIDE={} https_proxy=http://192.0.2.9:1 LEAK=1\n",
+        conf.display()
+    );
+    fs::write(dropin.join("odd.conf"), lines).unwrap();
+    assert!(systemctl(&["daemon-reload"]).status.success());
+    assert!(property(&installed.agent, "Environment").contains("LEAK=1"), "the drop-in is in force");
+    for _ in 0..2 {
+        let output = installed.run();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let out = fs::read_to_string(installed.sandbox.repo().join("out.txt")).unwrap();
+        assert!(out.contains("CapBnd:\t0000000000000000"), "{out}");
+        assert!(out.contains("allowed") && !out.contains("LEAK") && !out.contains("proxy"), "{out}");
+        assert!(installed.gone(), "left: {}", installed.left());
+    }
+    let journal =
+        Command::new("journalctl").args(["--user", "--no-pager", "-o", "cat", "-u", &installed.agent]).output();
+    let journal = text(&journal.unwrap().stdout);
+    assert_eq!(journal.lines().filter(|line| *line == "said").count(), 2, "{journal}");
+    fs::remove_dir_all(dropin).unwrap();
+}
+
+#[test]
+fn the_gate_fails_closed_where_a_default_route_is() {
+    let installed = Installed::new("q-gate", &repo("touch started"));
+    let pod = fs::read_dir(installed.place()).unwrap().map(|entry| entry.unwrap().path());
+    let pod = pod.into_iter().find(|path| path.extension().is_some_and(|e| e == "pod")).unwrap();
+    let text = fs::read_to_string(&pod).unwrap();
+    let hash = installed.agent.trim_end_matches("-agent.service");
+    let lines = text.lines().map(|line| match line.starts_with("Network=") {
+        true => format!("Network={hash}-egress.network\n"),
+        false => format!("{line}\n"),
+    });
+    fs::write(&pod, lines.collect::<String>()).unwrap();
+    assert!(systemctl(&["daemon-reload"]).status.success());
+    assert!(!installed.run().status.success());
+    assert!(!installed.sandbox.repo().join("started").exists(), "the command ran");
+    assert_eq!(property(&format!("{hash}-gate.service"), "Result"), "exit-code");
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+#[test]
+fn random_environments_and_arguments_arrive_byte_exact() {
+    let sandbox = Sandbox::with(&repo("true"), SERVER);
+    let program = "import os,sys; open('out','wb').write(b'\\0'.join(os.fsencode(a) for a in sys.argv[1:]) + b'\\1\\0' + \
+                   b'\\0'.join(os.environb[b'V%d' % i] for i in range(int(os.environ['N']))))";
+    let version = podman(&["--version"]).parse().unwrap();
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
+    let lists = (prop::collection::vec(crate::quadlet::value(), 8), prop::collection::vec(crate::quadlet::value(), 8));
+    for round in 0..6 {
+        let (values, words) = lists.new_tree(&mut runner).unwrap().current();
+        let values: Vec<String> = values.into_iter().filter(|value| carried(value)).collect();
+        let mut resolved = crate::fixture::resolved();
+        let version_of = |which: &str| format!("localhost/sandboxc-{which}:{}", env!("CARGO_PKG_VERSION"));
+        resolved.image = Sourced::built_in(ImageSource::Reference(version_of("agent")));
+        resolved.router_image = Sourced::built_in(version_of("router"));
+        resolved.workspace.source = sandbox.repo();
+        resolved.workspace.target = PathBuf::from("/w o:r,k/%h $x");
+        resolved.env.insert("N".to_owned(), Sourced::built_in(values.len().to_string()));
+        for (index, value) in values.iter().enumerate() {
+            resolved.env.insert(format!("V{index}"), Sourced::built_in(value.clone()));
+        }
+        let command = ["python3", "-c", program].map(str::to_owned).into_iter().chain(words.clone()).collect();
+        let session = format!("q-bytes{round}");
+        let request =
+            Request { resolved: &resolved, session: &session, command: &RunCommand::Run(command), attempt: 0 };
+        crate::quadlet::write(&sandbox.scratch("units"), &tree::quadlet(&plan(request).unwrap(), version).unwrap());
+        let units = sandbox.scratch("units").join(&session);
+        let output = sandbox.command(&["install"]).arg(units).env("XDG_CONFIG_HOME", config_home()).output().unwrap();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        let agent = text(&output.stdout).trim().to_owned();
+        let done = systemctl(&["start", "--wait", &agent]);
+        let arrived = fs::read(sandbox.repo().join("out")).unwrap_or_default();
+        let removed = sandbox.command(&["uninstall", &session]).env("XDG_CONFIG_HOME", config_home()).output().unwrap();
+        assert_eq!(code(&removed), 0);
+        assert!(done.status.success(), "{} {:?} {:?}", text(&done.stderr), values, words);
+        let expected = [words.join("\0"), values.join("\0")].join("\u{1}\0");
+        assert_eq!(text(&arrived), expected, "{words:?} {values:?}");
+    }
+}
+
+/// What a unit carries; everything else is refused, which other tests show.
+fn carried(value: &str) -> bool {
+    !value.contains(['\n', '\r'])
+        || !value
+            .chars()
+            .any(|c| c == '\u{80}' || u32::from(c) & 0xFFFE == 0xFFFE || ('\u{fdd0}'..='\u{fdef}').contains(&c))
+}

@@ -1,0 +1,273 @@
+//! Quadlet units: what is written is what is read back, and nothing that a podman would not know.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use sandboxc::config::{Identity, Mount, Resolved};
+use sandboxc::emit::quadlet::keys::{self, KEYS};
+use sandboxc::emit::quadlet::service_of;
+use sandboxc::emit::{EmitError, File, Podman, tree};
+use sandboxc::source::{Place, Sourced};
+
+use crate::fixture::{plan_of, resolved};
+use crate::quadlet_reader::{Line, expand, lines, quadlet_words, stripped, values};
+
+const VERSIONS: [(u16, u16); 6] = [(5, 4), (5, 5), (5, 6), (5, 7), (5, 8), (6, 0)];
+
+fn files(resolved: &Resolved, command: &[&str], podman: Podman) -> Result<Vec<File>, EmitError> {
+    tree::quadlet(&plan_of(resolved, command), podman)
+}
+
+/// The lines of one unit.
+fn unit(files: &[File], end: &str) -> Vec<Line> {
+    lines(&files.iter().find(|file| file.path.ends_with(end)).unwrap().text)
+}
+
+fn is_unit(file: &File) -> bool {
+    service_of(file.name()).is_some() && !file.name().contains(".conf")
+}
+
+fn limited() -> Resolved {
+    let mut resolved = resolved();
+    resolved.limits.memory = Some(Sourced::built_in(512 << 20));
+    resolved.limits.pids = Some(Sourced::built_in(64));
+    resolved.limits.cpus = Some(Sourced::built_in(1500));
+    resolved.limits.timeout = Some(Sourced::built_in(60));
+    resolved
+}
+
+#[test]
+fn r_23_all_units_are_in_one_directory_with_hashed_names_and_no_specifiers() {
+    let plan = plan_of(&resolved(), &["true"]);
+    let files = tree::quadlet(&plan, Podman::FLOOR).unwrap();
+    assert!(files.iter().all(|file| file.path.starts_with("test/")));
+    let units: Vec<&File> = files.iter().filter(|file| is_unit(file)).collect();
+    let roles: BTreeSet<String> =
+        units.iter().map(|file| file.name().replace(&format!("sandboxc-{}-", plan.names.hash), "")).collect();
+    let expected = "agent.container agent.pod egress.network forwarder.container gate.container home.volume \
+                    net.network router.container";
+    assert_eq!(roles.iter().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
+    for file in units {
+        let services = service_of(file.name()).unwrap();
+        assert!(services.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b)));
+        for (_, key, value) in lines(&file.text) {
+            assert!(!key.ends_with("Name") || !value.contains('%'), "{key}={value}");
+        }
+    }
+}
+
+#[test]
+fn r_25_no_key_is_newer_than_the_podman_it_is_written_for() {
+    for (major, minor) in VERSIONS {
+        let podman = Podman::new(major, minor);
+        for file in files(&limited(), &["true"], podman).unwrap().iter().filter(|file| is_unit(file)) {
+            for (group, key, _) in lines(&file.text) {
+                if ["Unit", "Service"].contains(&group.as_str()) {
+                    continue;
+                }
+                let known = keys::find(&group, &key).unwrap_or_else(|| panic!("{group}/{key}"));
+                assert!(known.since <= podman, "{podman}: {group}/{key}");
+            }
+        }
+    }
+    let error = files(&resolved(), &["true"], Podman::new(5, 3)).unwrap_err().to_string();
+    assert!(error.contains("5.3") && error.contains("5.4"), "{error}");
+}
+
+#[test]
+fn every_key_of_the_table_is_used_so_none_goes_stale() {
+    let mut resolved = limited();
+    resolved.schedule = Some(Sourced::built_in("daily".to_owned()));
+    resolved.identity = Sourced::built_in(Identity::HostUser);
+    resolved.env.insert("V".to_owned(), Sourced::built_in("\u{80}".to_owned()));
+    let all = VERSIONS.iter().flat_map(|v| files(&resolved, &["true"], Podman::new(v.0, v.1)).unwrap());
+    let units = all.filter(|file| is_unit(file) || file.path.ends_with("-agent.timer"));
+    let used: BTreeSet<(String, String)> =
+        units.flat_map(|file| lines(&file.text)).map(|(group, key, _)| (group, key)).collect();
+    for key in KEYS {
+        assert!(used.contains(&(key.group.to_owned(), key.name.to_owned())), "{}/{}", key.group, key.name);
+    }
+}
+
+#[test]
+fn limits_are_kept_with_keys_where_there_are_and_arguments_where_not() {
+    for (version, memory) in [((5, 4), false), ((5, 5), true)] {
+        let agent = unit(&files(&limited(), &["true"], Podman::new(version.0, version.1)).unwrap(), "agent.container");
+        let args = values(&agent, "Container", "PodmanArgs");
+        assert!(args.contains(&"--memory-swap=536870912") && args.contains(&"--cpus=1.500"), "{args:?}");
+        assert_eq!(args.contains(&"--memory=536870912"), !memory);
+        assert_eq!(values(&agent, "Container", "Memory").len(), usize::from(memory));
+        assert_eq!(values(&agent, "Container", "PidsLimit"), ["64"]);
+        assert_eq!(values(&agent, "Service", "RuntimeMaxSec"), ["60"]);
+    }
+}
+
+#[test]
+fn both_identities_have_exactly_their_capabilities() {
+    let mut resolved = resolved();
+    let seen = |resolved: &Resolved| {
+        let files = files(resolved, &["true"], Podman::FLOOR).unwrap();
+        let (agent, pod) = (unit(&files, "agent.container"), unit(&files, "agent.pod"));
+        let get = |key: &str| values(&agent, "Container", key).join(" ");
+        assert_eq!((get("DropCapability").as_str(), get("NoNewPrivileges").as_str()), ("all", "true"));
+        (get("User"), get("AddCapability"), values(&pod, "Pod", "UserNS").join(" "))
+    };
+    let seen_user = seen(&resolved);
+    assert_eq!(seen_user, ("1000".to_owned(), String::new(), "keep-id:uid=1000,gid=1000".to_owned()));
+    resolved.identity = Sourced::built_in(Identity::Root);
+    let five = "CHOWN DAC_OVERRIDE FOWNER SETGID SETUID".to_owned();
+    assert_eq!(seen(&resolved), ("0".to_owned(), five, String::new()));
+}
+
+#[test]
+fn services_are_locked_down() {
+    let files = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
+    for role in ["router", "gate", "forwarder"] {
+        let service = unit(&files, &format!("{role}.container"));
+        let get = |key: &str| values(&service, "Container", key).join(" ");
+        for (key, value) in
+            [("User", "990"), ("ReadOnly", "true"), ("NoNewPrivileges", "true"), ("DropCapability", "all")]
+        {
+            assert_eq!(get(key), value, "{role}: {key}");
+        }
+        assert_eq!(get("AddCapability"), if role == "gate" { "" } else { "NET_BIND_SERVICE" }, "{role}");
+        assert_eq!(get("Pull"), "never");
+        assert!(get("Volume").ends_with(":/etc/sandboxc:ro,z") && get("Volume").starts_with("./"), "{role}");
+        assert_eq!(values(&service, "Service", "Restart"), ["no"]);
+    }
+    let net = unit(&files, "net.network");
+    assert_eq!(values(&net, "Network", "Internal"), ["true"]);
+    assert_eq!(values(&net, "Network", "DisableDNS"), ["true"]);
+    for (end, group) in [("router.container", "Container"), ("agent.pod", "Pod")] {
+        let lines = unit(&files, end);
+        assert!(values(&lines, group, "PodmanArgs").contains(&"--no-hosts"), "{end}");
+        let text = lines.iter().map(|line| line.2.as_str()).collect::<Vec<_>>().join(" ");
+        assert!(text.contains("net.ipv6.conf.all.disable_ipv6=1"), "{end}");
+    }
+}
+
+#[test]
+fn router_before_pod_before_gate_before_forwarder_before_agent_and_all_end_with_it() {
+    let files = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
+    let after = |end: &str| values(&unit(&files, end), "Unit", "After").join(" ");
+    let role = |text: &str, role: &str| text.contains(&format!("-{role}.service"));
+    assert!(role(&after("agent.pod"), "router"));
+    assert!(role(&after("forwarder.container"), "gate"));
+    let agent = after("agent.container");
+    assert!(role(&agent, "gate") && role(&agent, "forwarder") && role(&agent, "router"));
+    let router = unit(&files, "router.container");
+    assert!(values(&router, "Service", "ExecStartPost")[0].ends_with("entry.sh ready"));
+    for file in files.iter().filter(|file| is_unit(file)) {
+        let alone = values(&lines(&file.text), "Unit", "StopWhenUnneeded") == ["true"];
+        assert_eq!(alone, !file.path.ends_with("agent.container"), "{}", file.path);
+    }
+}
+
+#[test]
+fn the_break_glass_has_no_router_and_says_so() {
+    let mut resolved = resolved();
+    resolved.sandbox_enabled = Sourced::built_in(false);
+    let files = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    assert_eq!(files.iter().filter(|file| is_unit(file)).count(), 4);
+    let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
+    assert!(agent.text.contains("THE NETWORK SANDBOX IS OFF"));
+}
+
+#[test]
+fn a_schedule_becomes_a_timer_of_the_agent() {
+    let mut resolved = resolved();
+    resolved.schedule = Some(Sourced::built_in("Mon..Fri 03:00".to_owned()));
+    let files = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    let timer = unit(&files, "agent.timer");
+    assert_eq!(values(&timer, "Timer", "OnCalendar"), ["Mon..Fri 03:00"]);
+    let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
+    assert_eq!(values(&timer, "Timer", "Unit"), [service_of(agent.name()).unwrap()]);
+}
+
+#[test]
+fn r_22_paths_are_never_split() {
+    let mut resolved = resolved();
+    resolved.workspace.source = "/srv/a:b, \"c\" %h $x\\".into();
+    resolved.workspace.target = "/w:x".into();
+    resolved.mounts =
+        vec![Mount { source: "/srv/plain".into(), target: "/plain".into(), read_only: true, from: Place::built_in() }];
+    let agent = unit(&files(&resolved, &["true"], Podman::FLOOR).unwrap(), "agent.container");
+    assert!(values(&agent, "Container", "Volume").contains(&"/srv/plain:/plain:ro"));
+    let args: Vec<String> =
+        values(&agent, "Container", "PodmanArgs").iter().flat_map(|v| quadlet_words(v)).map(|w| expand(&w)).collect();
+    let mount = r#"--mount=type=bind,"source=/srv/a:b, ""c"" %h $x\",destination=/w:x"#.to_owned();
+    assert!(args.contains(&mount), "{args:?}");
+    assert!(args.contains(&"--workdir=/w:x".to_owned()) || values(&agent, "Container", "WorkingDir") == ["/w:x"]);
+}
+
+#[test]
+fn r_19_no_tilde_reaches_a_key_that_could_expand_it() {
+    let files = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
+    for file in files.iter().filter(|file| is_unit(file)) {
+        assert!(lines(&file.text).iter().all(|line| !line.2.contains('~')), "{}", file.path);
+    }
+}
+
+/// The environment and the command as podman gets them.
+fn arriving(files: &[File]) -> (Vec<(String, String)>, Vec<String>) {
+    let agent = unit(files, "agent.container");
+    let pair = |text: &str| text.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned())).unwrap();
+    let words = values(&agent, "Container", "Environment").into_iter().flat_map(quadlet_words);
+    let mut env: Vec<(String, String)> = words.map(|word| pair(&expand(&word))).collect();
+    if let Some(file) = files.iter().find(|file| file.path.ends_with("agent/variables")) {
+        env.extend(file.text.lines().map(pair));
+    }
+    let entrypoint = expand(stripped(values(&agent, "Container", "Entrypoint")[0]));
+    (env, serde_json::from_str(&entrypoint).unwrap())
+}
+
+#[test]
+fn r_14_r_16_r_17_quotes_backslashes_and_spaces_arrive() {
+    let values =
+        ["-Xmx512m -Xms256m", r"a\.b\\c", "\"", "'", "{\"a\": [\"b\"]}", "\"x", "", "%h%%", "${A}$$", "\t\n\r\u{1}"];
+    let mut resolved = resolved();
+    for (index, value) in values.iter().enumerate() {
+        resolved.env.insert(format!("V{index}"), Sourced::built_in((*value).to_owned()));
+    }
+    let (env, command) = arriving(&files(&resolved, &[&["cmd"], &values[..]].concat(), Podman::FLOOR).unwrap());
+    for (index, value) in values.iter().enumerate() {
+        assert!(env.contains(&(format!("V{index}"), (*value).to_owned())), "{value:?} in {env:?}");
+        assert_eq!(command[index + 1], *value);
+    }
+}
+
+#[test]
+fn what_no_unit_carries_is_refused_not_cut() {
+    let mut resolved = resolved();
+    resolved.env.insert("V".to_owned(), Sourced::built_in("\u{80}\n".to_owned()));
+    let error = files(&resolved, &["true"], Podman::FLOOR).unwrap_err().to_string();
+    assert!(error.contains("variable V"), "{error}");
+    resolved.env.clear();
+    resolved.workspace.target = "/a\nb".into();
+    assert!(files(&resolved, &["true"], Podman::FLOOR).is_err());
+    let long = "x".repeat(140_000);
+    let error = files(&crate::fixture::resolved(), &["echo", &long], Podman::FLOOR).unwrap_err().to_string();
+    assert!(error.contains("128 KiB"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever is let through arrives as it was meant.
+    #[test]
+    fn a_unit_read_back_is_what_was_planned(value in "\\PC*|[\\x01-\\x7f]*|[ \\t\\n:#'\"\\\\%$\\x{80}\\x{fffe}]*", word in ".*|[ \\n'\"\\\\%$\\x{80}]*") {
+        prop_assume!(!value.contains('\0') && !word.contains('\0'));
+        let mut resolved = resolved();
+        resolved.env.insert("V".to_owned(), Sourced::built_in(value.clone()));
+        let files = match files(&resolved, &["cmd", &word, "", "end"], Podman::FLOOR) {
+            Ok(files) => files,
+            Err(error) => {
+                prop_assert!(value.contains(['\n', '\r']), "{}", error);
+                return Ok(());
+            }
+        };
+        let (env, command) = arriving(&files);
+        prop_assert!(env.contains(&("V".to_owned(), value)));
+        prop_assert_eq!(command, ["cmd", word.as_str(), "", "end"]);
+    }
+}
