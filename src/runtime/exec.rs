@@ -85,6 +85,7 @@ impl Signals {
 /// Runs it and waits. The container is gone or dying after `TimedOut`; otherwise it is still there.
 pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended, RuntimeError> {
     let mut child = spawn(podman, exec)?;
+    super::fault::point("command-started");
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
         .map_err(|error| RuntimeError::Io("watching podman".to_owned(), error.into()))?;
     let mut last_interrupt: Option<Instant> = None;
