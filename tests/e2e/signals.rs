@@ -129,6 +129,32 @@ print(end(pid))"
     assert_eq!(on_a_terminal(&sandbox, &program, script), "5\n");
 }
 
+/// `sandboxc run -- agent | tee log`: the keyboard's Ctrl-C goes to the whole group, and podman must not end by it.
+#[test]
+fn an_interrupt_reaches_the_command_when_only_stdin_is_a_terminal() {
+    let sandbox = Sandbox::new();
+    let program = format!(
+        "{PTY}
+master, slave = pty.openpty()
+r, w = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    os.dup2(slave, 0)
+    os.dup2(w, 1)
+    os.execv(sys.argv[1], sys.argv[1:])
+os.close(w)
+expect(r, b'ready')
+os.write(master, b'typed\\n'); expect(r, b'read typed')
+os.write(master, b'\\x03'); expect(r, b'interrupted')
+print(end(pid))"
+    );
+    let script =
+        "trap 'echo interrupted; exit 4' INT; echo ready; read line; echo read $line; while :; do sleep 0.1; done";
+    assert_eq!(on_a_terminal(&sandbox, &program, script), "4\n");
+}
+
 #[test]
 fn a_closed_terminal_leaves_no_orphan() {
     let sandbox = Sandbox::alone();
