@@ -5,12 +5,17 @@
 
 mod compile;
 mod context;
+mod doctor;
 mod duration;
 mod explain;
+mod gc;
 mod image;
 mod install;
+mod logs;
+mod ps;
 mod run;
 mod schema;
+mod stop;
 mod validate;
 
 use std::path::PathBuf;
@@ -49,6 +54,16 @@ enum Command {
     /// The images a sandbox runs from
     #[command(subcommand)]
     Image(image::ImageCommand),
+    /// Say whether this host can keep every promise, and what mends what it cannot
+    Doctor(doctor::DoctorArgs),
+    /// List the living sessions
+    Ps(ps::PsArgs),
+    /// End a session
+    Stop(stop::StopArgs),
+    /// Print what a session's router and forwarder said
+    Logs(logs::LogsArgs),
+    /// Remove what dead sessions have left
+    Gc(gc::GcArgs),
 }
 
 /// Which config is in force; shared by all commands that read it.
@@ -114,6 +129,11 @@ fn dispatch(command: Command) -> u8 {
         Command::Install(args) => install::install(&args),
         Command::Uninstall(args) => install::uninstall(&args),
         Command::Image(command) => image::image(&command),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Ps(args) => ps::ps(&args),
+        Command::Stop(args) => stop::stop(&args),
+        Command::Logs(args) => logs::logs(&args),
+        Command::Gc(args) => gc::gc(&args),
     };
     result.unwrap_or_else(|failure| {
         context::say(&format!("sandboxc: {}", failure.message));

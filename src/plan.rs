@@ -20,8 +20,9 @@ use crate::source::Sourced;
 
 pub use agent::{Agent, Command, Home};
 pub use grant::Grant;
-pub use name::{Names, SESSION_LABEL, session_is_valid};
+pub use name::{Names, SESSION_LABEL, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
+pub use route::subnets;
 
 /// Part of every hash: raised when the same plan would be emitted in another way.
 pub const FORMAT_VERSION: u32 = 1;
@@ -93,7 +94,8 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
     };
     let agent = agent::agent(resolved, command);
     let egress = route::egress_network(resolved)?;
-    let names = name::names(session, egress, &(FORMAT_VERSION, resolved, session, &network, &agent));
+    let by_runner = *command == Command::Hold;
+    let names = name::names(session, egress, by_runner, &(FORMAT_VERSION, resolved, session, &network, &agent));
     Ok(Plan {
         format_version: FORMAT_VERSION,
         session: session.to_owned(),

@@ -5,14 +5,23 @@
 //! May depend on every lower floor.
 
 pub mod ctrlog;
+pub mod doctor;
 pub mod exec;
+pub mod fault;
+pub mod gc;
 pub mod host;
 pub mod image;
+pub mod logs;
 pub mod netlog;
+pub mod objects;
+pub mod orphans;
 pub mod podman;
+pub mod registry;
 pub mod session;
 pub mod state;
 pub mod systemd;
+pub mod stop;
+pub mod watch;
 pub mod write;
 
 use thiserror::Error;

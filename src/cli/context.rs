@@ -5,8 +5,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::config::{Inputs, Loaded, Resolved, entry_path, load};
-use crate::emit::{LimitGap, Podman, limit_gaps};
+use crate::emit::{LimitGap, Podman as Version, limit_gaps};
 use crate::plan::Plan;
+use crate::runtime::host;
+use crate::runtime::podman::Podman;
+use crate::runtime::registry::Registry;
 
 use super::{ConfigArgs, Failure};
 
@@ -45,6 +48,14 @@ impl Context {
             "XDG_RUNTIME_DIR is not set or not a directory: log in through systemd, or run `loginctl enable-linger`";
         let dir = self.var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute() && dir.is_dir());
         dir.ok_or_else(|| Failure::promise(missing))
+    }
+
+    /// All sessions of this user, and the podman to ask about them.
+    pub(super) fn sessions(&self) -> Result<(Registry, Podman), Failure> {
+        host::check()?;
+        let registry = Registry::open(&self.runtime_dir()?)?;
+        let podman = Podman::new("podman", registry.empty_dir());
+        Ok((registry, podman))
     }
 
     /// Reads both files. Only a directory that is not there is a failure; everything else is in the diagnostics.
@@ -114,7 +125,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Names the limits that the manifest alone does not keep; `strict` makes them an error.
-pub(super) fn tell_limits(plan: &Plan, podman: Podman, strict: bool) -> Result<(), Failure> {
+pub(super) fn tell_limits(plan: &Plan, podman: Version, strict: bool) -> Result<(), Failure> {
     let gaps = limit_gaps(plan, podman);
     for LimitGap { limit, why } in &gaps {
         say(&format!("sandboxc: {limit} is not kept by the manifest alone: {why}"));

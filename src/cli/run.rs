@@ -1,8 +1,8 @@
 //! `sandboxc run` and `sandboxc agent`.
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 
@@ -10,16 +10,23 @@ use super::context::{Context, say, tell_limits};
 use super::{Failure, PlanArgs, duration};
 use crate::config::Resolved;
 use crate::emit::tree;
-use crate::plan::{Command, Plan, Request, plan};
+use crate::plan::{Command, Plan, Request, plan, subnets};
 use crate::runtime::exec::{Ended, Exec, Signals, exec};
+use crate::runtime::fault::point;
+use crate::runtime::gc::{self, Scope};
 use crate::runtime::netlog::{self, NetworkLog};
 use crate::runtime::podman::Podman;
+use crate::runtime::registry::{Record, Registry, Stage};
 use crate::runtime::session::{Session, SetupError};
 use crate::runtime::state::State;
+use crate::runtime::watch::Snapshot;
 use crate::runtime::{exit, host};
 
-/// How many subnets are tried before the pool counts as taken.
-const ATTEMPTS: u32 = 8;
+/// How many subnets are tried at most; a small pool is tried as a whole.
+const ATTEMPTS: u32 = 64;
+
+/// How many changes are named.
+const CHANGES: usize = 40;
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -84,41 +91,121 @@ fn start(context: &Context, args: &RunArgs, resolved: &Resolved) -> Result<u8, F
     if !crate::plan::session_is_valid(&session) {
         return Err(crate::plan::PlanError::BadSession(session).into());
     }
-    let state = State::create(&context.runtime_dir()?, &session)?;
+    let registry = Registry::open(&context.runtime_dir()?)?;
+    // After a crash, and once after each login or start of the machine; podman is asked only then.
+    if registry.is_fresh() || registry.has_dead().unwrap_or(false) {
+        clean_up(&registry, Scope::All);
+    }
+    let state = State::create(&registry, record(resolved, &session))?;
+    point("state-made");
+    let result = run_in(context, args, resolved, (&registry, &state), &signals, log);
+    let is_left = state.is_left();
+    drop(state);
+    if is_left {
+        clean_up(&registry, Scope::Session(&session));
+    }
+    result
+}
+
+/// Sets up, executes and takes down, in the session that `state` holds.
+fn run_in(
+    context: &Context,
+    args: &RunArgs,
+    resolved: &Resolved,
+    sessions: (&Registry, &State),
+    signals: &Signals,
+    log: Option<std::fs::File>,
+) -> Result<u8, Failure> {
+    let (registry, state) = sessions;
     let podman = Podman::new("podman", state.empty_dir());
     let version = match args.plan.podman {
         Some(version) => version,
         None => podman.version()?,
     };
-    for attempt in 0..ATTEMPTS {
-        let request = Request { resolved, session: &session, command: &Command::Hold, attempt };
+    let before = Snapshot::take(&resolved.workspace.source);
+    let turn = registry.turn(&|| signals.check())?;
+    let attempts = subnets(resolved)?.min(ATTEMPTS);
+    for attempt in 0..attempts {
+        let request = Request { resolved, session: state.session(), command: &Command::Hold, attempt };
         let plan = plan(request)?;
         if attempt == 0 && args.plan.strict {
             tell_limits(&plan, version, true)?;
         }
         let compiled = tree::compile(&plan, version)?;
+        state.add_plan(&plan.names.hash)?;
         state.keep_manifest(&compiled.stream.text())?;
-        if !resolved.sandbox_enabled.value {
+        point("manifest-kept");
+        if attempt == 0 && !resolved.sandbox_enabled.value {
             say("sandboxc: THE NETWORK SANDBOX IS OFF: the command reaches everything that this host reaches");
         }
-        let running = Session::new(&podman, &state, &plan, &compiled);
+        let running = Session::new(&podman, state, &plan, &compiled);
         match running.set_up(&|| signals.check()) {
             Ok(()) => {
-                let started = Started { podman: &podman, plan: &plan, session: &running };
-                return execute(context, args, &started, &signals, log);
+                drop(turn);
+                let started = Started { podman: &podman, state, plan: &plan, session: &running };
+                let code = execute(context, args, &started, signals, log);
+                tell_changes(&before, &resolved.workspace.source);
+                return code;
             }
-            Err(SetupError::SubnetTaken) => {}
-            Err(SetupError::Failed(error)) => return Err(error.into()),
+            Err(SetupError::SubnetTaken) => signals.check()?,
+            Err(SetupError::Failed(error)) => {
+                take_down(&running, state, false);
+                return Err(error.into());
+            }
         }
     }
     Err(Failure::promise(format!(
-        "no free subnet found in {} after {ATTEMPTS} tries; remove networks of dead sessions",
+        "no free subnet in network.pool {} after {attempts} tries: `sandboxc gc` removes the networks of dead sessions, \
+         a larger network.pool in the server config makes room for more",
         resolved.pool.value
     )))
 }
 
+/// Removes what dead sessions have left.
+fn clean_up(registry: &Registry, scope: Scope<'_>) {
+    let podman = Podman::new("podman", registry.empty_dir());
+    match gc::sweep(&podman, registry, scope, false) {
+        // This session does not need it to have worked.
+        Err(error) => say(&format!("sandboxc: cleaning up: {error}")),
+        Ok(swept) => {
+            for left in swept.left {
+                say(&format!("sandboxc: left for the next `sandboxc gc`: {left}"));
+            }
+        }
+    }
+}
+
+fn record(resolved: &Resolved, session: &str) -> Record {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    Record {
+        session: session.to_owned(),
+        workspace: resolved.workspace.source.clone(),
+        image: resolved.image.value.reference().to_owned(),
+        since,
+        pid: i32::try_from(std::process::id()).unwrap_or(0),
+        stage: Stage::Starting,
+        plans: Vec::new(),
+    }
+}
+
+/// What the host may execute later, and the agent has changed.
+fn tell_changes(before: &Snapshot, workspace: &Path) {
+    let changes = before.changes(&Snapshot::take(workspace));
+    if changes.is_empty() {
+        return;
+    }
+    say("sandboxc: the command changed what this host may execute later; look before you go on:");
+    for change in changes.iter().take(CHANGES) {
+        say(&format!("sandboxc:   {change}"));
+    }
+    if let Some(more) = changes.len().checked_sub(CHANGES).filter(|&more| more > 0) {
+        say(&format!("sandboxc:   and {more} more"));
+    }
+}
+
 struct Started<'a> {
     podman: &'a Podman,
+    state: &'a State,
     plan: &'a Plan,
     session: &'a Session<'a>,
 }
@@ -143,22 +230,15 @@ fn execute(
         term: context.var("TERM"),
         deadline: timeout.map(|timeout| Instant::now() + timeout),
     };
+    started.state.enter(Stage::Running);
     let ended = exec(started.podman, &request, signals);
     if let Some(log) = log {
         started.session.stop_router();
         log.finish();
     }
-    if args.keep {
-        let names = &started.plan.names;
-        say(&format!(
-            "sandboxc: kept: pods {} {}, network {}",
-            names.agent_pod, names.router_pod, names.internal_network
-        ));
-    } else {
-        for left in started.session.take_down(!logged && matches!(ended, Ok(Ended::Code(_)))) {
-            say(&format!("sandboxc: {left}"));
-        }
-    }
+    point("command-ended");
+    started.state.enter(Stage::Ending);
+    end_session(args, started, !logged && matches!(ended, Ok(Ended::Code(_))));
     Ok(match ended? {
         Ended::Code(code) => code,
         Ended::TimedOut => {
@@ -167,4 +247,24 @@ fn execute(
         }
         Ended::Signalled(signal) => exit::SIGNAL_BASE + u8::try_from(signal).unwrap_or(0),
     })
+}
+
+/// Nothing stays, unless it was asked for.
+fn end_session(args: &RunArgs, started: &Started<'_>, in_order: bool) {
+    let names = &started.plan.names;
+    if args.keep {
+        say(&format!(
+            "sandboxc: kept until the next `sandboxc gc`: pods {} {}, network {}",
+            names.agent_pod, names.router_pod, names.internal_network
+        ));
+        return;
+    }
+    take_down(started.session, started.state, in_order);
+}
+
+/// The straight way; where something of it fails, the thorough one follows when the session's lock is free.
+fn take_down(running: &Session<'_>, state: &State, in_order: bool) {
+    if !running.take_down(in_order).is_empty() {
+        state.leave();
+    }
 }

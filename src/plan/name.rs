@@ -8,6 +8,20 @@ use sha2::{Digest, Sha256};
 /// Label on everything that belongs to a session; its value is the session id.
 pub const SESSION_LABEL: &str = "io.sandboxc.session";
 
+/// What the names of a runner's objects start with, before the hash. Only a runner holds a lock that tells the living
+/// from the dead, so only its objects may be taken for left over; a compiled manifest's are somebody else's to remove.
+const RUNNER_PREFIX: &str = "sandboxc-run-";
+
+/// Digits of the hash in names.
+const HASH_DIGITS: usize = 12;
+
+/// The plan's hash in the name of an object that a runner made.
+pub fn runner_hash(name: &str) -> Option<&str> {
+    let (hash, rest) = name.strip_prefix(RUNNER_PREFIX)?.split_at_checked(HASH_DIGITS)?;
+    let is_hash = hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    (is_hash && rest.starts_with('-')).then_some(hash)
+}
+
 /// Names of all objects of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Names {
@@ -64,9 +78,10 @@ pub fn session_is_valid(session: &str) -> bool {
 }
 
 /// Names from the hash of everything that the plan is made of.
-pub(super) fn names(session: &str, egress: Ipv4Net, content: &impl Serialize) -> Names {
-    let hash = hash(content, 12);
-    let name = |role: &str| format!("sandboxc-{hash}-{role}");
+pub(super) fn names(session: &str, egress: Ipv4Net, by_runner: bool, content: &impl Serialize) -> Names {
+    let hash = hash(content, HASH_DIGITS);
+    let prefix = if by_runner { RUNNER_PREFIX } else { "sandboxc-" };
+    let name = |role: &str| format!("{prefix}{hash}-{role}");
     let session_tail: String = session.chars().take(20).collect();
     Names {
         internal_network: name("net"),
@@ -75,7 +90,7 @@ pub(super) fn names(session: &str, egress: Ipv4Net, content: &impl Serialize) ->
         router_pod: name("router"),
         router_infra: name("router-infra"),
         router_files: name("router-files"),
-        agent_pod: format!("sandboxc-{hash}-{}", session_tail.trim_end_matches('-')),
+        agent_pod: name(session_tail.trim_end_matches('-')),
         agent_infra: name("agent-infra"),
         agent_files: name("agent-files"),
         hash,
@@ -127,13 +142,28 @@ mod tests {
     #[test]
     fn names_are_short_and_plain_for_the_longest_session() {
         let session = "a".repeat(32);
-        let names = names(&session, "10.213.192.0/18".parse().unwrap(), &1);
+        let names = names(&session, "10.213.192.0/18".parse().unwrap(), true, &1);
         let json = serde_json::to_value(&names).unwrap();
         for (key, value) in json.as_object().unwrap() {
             let value = value.as_str().unwrap();
             assert!(value.len() + "-forwarder".len() <= 63, "{key}: {value}");
-            assert!(key == "egress_subnet" || session_is_valid(&value[..value.len().min(32)]) || key == "hash");
+            let is_plain = value.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+            assert!(key == "egress_subnet" || (is_plain && !value.ends_with('-')), "{key}: {value}");
         }
+    }
+
+    #[test]
+    fn only_a_runners_objects_can_be_told_from_others() {
+        let egress = "10.213.192.0/18".parse().unwrap();
+        let (ours, others) = (names("s", egress, true, &1), names("s", egress, false, &1));
+        for name in [&ours.internal_network, &ours.agent_pod, &ours.agent_files, &ours.router_infra] {
+            assert_eq!(runner_hash(name), Some(ours.hash.as_str()), "{name}");
+        }
+        for name in [&others.internal_network, &others.agent_pod, &ours.egress_network] {
+            assert_eq!(runner_hash(name), None, "{name}");
+        }
+        assert_eq!(runner_hash("sandboxc-run-0123456789a"), None);
+        assert_eq!(runner_hash("sandboxc-run-0123456789aé-x"), None);
     }
 
     #[test]

@@ -31,14 +31,22 @@ pub(super) fn egress_network(resolved: &Resolved) -> Result<Ipv4Net, PlanError> 
     quarters.last().ok_or_else(small)
 }
 
+/// How many sessions' networks the pool holds.
+pub fn subnets(resolved: &Resolved) -> Result<u32, PlanError> {
+    let (pool, egress) = (resolved.pool.value, egress_network(resolved)?);
+    let addresses = u32::from(egress.network()) - u32::from(pool.network());
+    Ok((addresses >> (32 - SESSION_PREFIX)).max(1))
+}
+
 /// A /29 from the first three quarters of the pool, chosen by hash, and everything the router listens for.
 pub(super) fn sandbox_network(resolved: &Resolved, session: &str, attempt: u32) -> Result<SandboxNetwork, PlanError> {
     let egress = egress_network(resolved)?;
     let pool = resolved.pool.value;
-    let blocks =
-        (u64::from(u32::from(egress.network())) - u64::from(u32::from(pool.network()))) >> (32 - SESSION_PREFIX);
+    let blocks = u64::from(subnets(resolved)?);
     let workspace = &resolved.workspace.source;
-    let block = hash_number(&("subnet", session, workspace, attempt)) % blocks.max(1);
+    // From a place of the session's own, one after the other, so that as many attempts as there are subnets see all.
+    let first = hash_number(&("subnet", session, workspace, 0)) % blocks;
+    let block = (first + u64::from(attempt)) % blocks;
     // Below 2^29 by the division above.
     let offset = u32::try_from(block << (32 - SESSION_PREFIX)).unwrap_or(0);
     let base = u32::from(pool.network()) + offset;

@@ -4,7 +4,7 @@ use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, ExitStatus};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -85,6 +85,7 @@ impl Signals {
 /// Runs it and waits. The container is gone or dying after `TimedOut`; otherwise it is still there.
 pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended, RuntimeError> {
     let mut child = spawn(podman, exec)?;
+    super::fault::point("command-started");
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
         .map_err(|error| RuntimeError::Io("watching podman".to_owned(), error.into()))?;
     let mut last_interrupt: Option<Instant> = None;
@@ -121,12 +122,23 @@ fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
     args.push(exec.container.to_owned());
     args.extend_from_slice(exec.command);
     let mut command = podman.command(&args);
-    if !rustix::termios::isatty(io::stdin()) {
-        // The terminal's Ctrl-C is for the command, which `interrupt` tells; podman itself must live on to report how
-        // it ended. A background group could not read a terminal, so only where stdin is none.
-        command.process_group(0);
+    let keyboard = rustix::termios::isatty(io::stdin());
+    if keyboard && exec.tty {
+        // podman makes the terminal raw, so Ctrl-C is a byte like any other, and a resize reaches it here.
+        return command.spawn().map_err(RuntimeError::NoPodman);
     }
-    command.spawn().map_err(RuntimeError::NoPodman)
+    // Elsewhere the terminal's Ctrl-C must not reach podman, which would end by it: it is the command's, which
+    // `interrupt` tells. So podman gets a group of its own; and since such a group could not read a keyboard, we do.
+    command.process_group(0);
+    if keyboard {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.spawn().map_err(RuntimeError::NoPodman)?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // Ends with its input, or with this process: nobody waits for a keyboard.
+        std::thread::spawn(move || io::copy(&mut io::stdin(), &mut pipe));
+    }
+    Ok(child)
 }
 
 /// Until podman ends, a signal arrives, or the deadline is there.

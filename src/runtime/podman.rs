@@ -76,13 +76,32 @@ fn read_back(file: &mut File) -> Result<Vec<u8>, RuntimeError> {
     Ok(bytes)
 }
 
-/// The line of stderr that says why: the last one, without podman's prefix.
+/// The line of stderr that says why: podman's last error without its prefix, else the last line.
 pub fn said(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
+    why(&text).map_or_else(|| format!("podman ended with {}", output.status), str::to_owned)
+}
+
+fn why(text: &str) -> Option<&str> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let error = lines.iter().rev().find(|line| line.starts_with("Error: ")).or(lines.last());
-    match error {
-        Some(line) => line.trim_start_matches("Error: ").to_owned(),
-        None => format!("podman ended with {}", output.status),
+    let error = lines.iter().rposition(|line| line.starts_with("Error: ")).or(lines.len().checked_sub(1))?;
+    // kube play only counts at the end; which container and why stands before it.
+    let counts = lines[error].starts_with("Error: failed to start");
+    let line = lines[..error].iter().rev().find(|line| counts && line.contains("container")).unwrap_or(&lines[error]);
+    Some(line.trim_start_matches("Error: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::why;
+
+    #[test]
+    fn the_line_that_says_why() {
+        assert_eq!(why("Trying…\nError: no such pod\n\n"), Some("no such pod"));
+        assert_eq!(why("a\nb\n"), Some("b"));
+        assert_eq!(why(" \n"), None);
+        let play = "starting container 12: crun: create keyring: quota\nother\nError: failed to start 1 containers";
+        assert_eq!(why(play), Some("starting container 12: crun: create keyring: quota"));
+        assert_eq!(why("Error: failed to start 1 containers"), Some("failed to start 1 containers"));
     }
 }

@@ -4,6 +4,7 @@ use std::thread;
 
 use super::RuntimeError;
 use super::ctrlog;
+use super::fault::point;
 use super::podman::Podman;
 use super::state::State;
 use crate::emit::tree::Compiled;
@@ -24,7 +25,7 @@ pub struct Session<'a> {
 pub enum SetupError {
     /// The subnet is taken; nothing was left behind.
     SubnetTaken,
-    /// Everything else; nothing was left behind.
+    /// Everything else; the session is to be taken down.
     Failed(RuntimeError),
 }
 
@@ -34,20 +35,15 @@ impl<'a> Session<'a> {
         Self { podman, state, plan, compiled }
     }
 
-    /// Images, networks, router ready, agent pod created and verified, gate passed, forwarder up. On failure
-    /// everything is taken down again. `may_go_on` is asked between the steps, so that a signal is not overlooked.
+    /// Images, networks, router ready, agent pod created and verified, gate passed, forwarder up.
+    /// `may_go_on` is asked between the steps, so that a signal is not overlooked.
     pub fn set_up(&self, may_go_on: &(dyn Fn() -> Result<(), RuntimeError> + Sync)) -> Result<(), SetupError> {
-        let result = self.networks().and_then(|()| {
-            may_go_on().map_err(SetupError::Failed)?;
-            self.pods()
-                .map_err(|error| self.explain_missing(error))
-                .and_then(|()| may_go_on())
-                .map_err(SetupError::Failed)
-        });
-        if result.is_err() {
-            self.take_down(false);
-        }
-        result
+        self.networks()?;
+        point("networks-made");
+        may_go_on().map_err(SetupError::Failed)?;
+        self.pods().map_err(|error| SetupError::Failed(self.explain(error)))?;
+        point("pods-up");
+        may_go_on().map_err(SetupError::Failed)
     }
 
     /// The networks do not wait for each other.
@@ -72,8 +68,17 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A missing image as what it is: kube play with the pull policy `Never` says so only in its own words.
-    fn explain_missing(&self, error: RuntimeError) -> RuntimeError {
+    /// What podman says only in its own words: a missing image (pull policy `Never`), and the kernel's keys.
+    fn explain(&self, error: RuntimeError) -> RuntimeError {
+        if let RuntimeError::Podman { said, .. } = &error
+            && said.contains("keyring")
+            && said.contains("quota")
+        {
+            return RuntimeError::Host(format!(
+                "this user's kernel keys are used up, and each container needs one: end other sessions, or raise the \
+                 number, e.g. `sudo sysctl kernel.keys.maxkeys=2000` ({said})"
+            ));
+        }
         let agent = (self.plan.agent.image.value.reference(), "agent");
         let router = self.plan.network.as_ref().map(|_| (self.plan.router_image.value.as_str(), "router"));
         for (image, what) in router.into_iter().chain([agent]) {
@@ -105,7 +110,10 @@ impl<'a> Session<'a> {
         let internal = format!("{}:ip={}", names.internal_network, net.router_address);
         let args = ["--no-hosts", "--network", &internal, "--network", &names.egress_network];
         self.play("the router", "router", &args, manifest)?;
-        ctrlog::wait_until(&self.state.log("router"), "router: ready", "the router")
+        point("router-played");
+        ctrlog::wait_until(&self.state.log("router"), "router: ready", "the router")?;
+        point("router-ready");
+        Ok(())
     }
 
     fn agent(&self) -> Result<(), RuntimeError> {
@@ -121,6 +129,7 @@ impl<'a> Session<'a> {
             args.push("--start=false");
         }
         self.play("the agent pod", "forwarder", &args, &self.compiled.stream.agent)?;
+        point(if verify { "agent-created" } else { "agent-played" });
         if verify {
             if let Some(update) = update_args(self.plan) {
                 self.podman.call("the limits", &update, None)?;
@@ -181,7 +190,7 @@ impl<'a> Session<'a> {
         let _ = self.podman.output(&["stop", "--time", "2", &self.plan.names.router_container()], None);
     }
 
-    /// Removes everything that `set_up` may have made. Goes on after errors; tells what is left, if anything.
+    /// Removes everything that `set_up` may have made. Goes on after errors; tells what failed, if anything.
     ///
     /// `in_order` says that no container has ended by itself. Else containers go before their pods: podman cleans up
     /// after such a container with the pod's lock, and a `pod rm` that has it meanwhile waits until systemd gives up
@@ -200,16 +209,21 @@ impl<'a> Session<'a> {
             volumes.push(&names.router_files);
         }
         let first = if in_order { None } else { self.remove(&containers) };
+        point("containers-removed");
         let second: Vec<String> = thread::scope(|scope| {
             let remove = |pod| move || self.remove(&["pod", "rm", "--force", "--ignore", "--time", "0", pod]);
             let handles: Vec<_> = pods.iter().map(|pod| scope.spawn(remove(*pod))).collect();
             handles.into_iter().filter_map(|handle| handle.join().ok().flatten()).collect()
         });
+        point("pods-removed");
         let (network, volumes) = thread::scope(|scope| {
             let network = scope.spawn(|| {
-                has_network.then(|| self.remove(&["network", "rm", "--force", &names.internal_network])).flatten()
+                let left = has_network.then(|| self.remove(&["network", "rm", "--force", &names.internal_network]));
+                point("network-removed");
+                left.flatten()
             });
             let volumes = self.remove(&volumes);
+            point("volumes-removed");
             (network.join().ok().flatten(), volumes)
         });
         first.into_iter().chain(second).chain(network).chain(volumes).collect()
@@ -226,6 +240,6 @@ impl<'a> Session<'a> {
 }
 
 /// A thread of ours that panicked is a fault of ours; the session is then taken down like any failed one.
-fn joined<T>(result: thread::Result<Result<T, RuntimeError>>) -> Result<T, RuntimeError> {
+pub(super) fn joined<T>(result: thread::Result<Result<T, RuntimeError>>) -> Result<T, RuntimeError> {
     result.unwrap_or_else(|_| Err(RuntimeError::Host("internal: a worker thread ended early".to_owned())))
 }

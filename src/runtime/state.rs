@@ -1,62 +1,115 @@
-//! The session's directory under the user's runtime directory (a tmpfs), outside every mount, with a lock.
+//! The directory of the session that this process runs (a tmpfs, outside every mount), with its lock.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 
 use super::RuntimeError;
+use super::registry::{Record, Registry, Stage, open_lock};
 
 /// A session's directory. Removed when dropped, so that no way out leaves it behind.
 #[derive(Debug)]
 pub struct State {
+    registry: Registry,
     dir: PathBuf,
+    session: String,
+    record: Mutex<Record>,
+    left: AtomicBool,
     _lock: File,
 }
 
 impl State {
-    /// Makes `<runtime_dir>/sandboxc/<session>` and takes its lock, which the kernel frees with the process.
-    pub fn create(runtime_dir: &Path, session: &str) -> Result<Self, RuntimeError> {
-        let dir = runtime_dir.join("sandboxc").join(session);
+    /// Makes the session's directory and takes its lock, which the kernel frees with the process.
+    pub fn create(registry: &Registry, record: Record) -> Result<Self, RuntimeError> {
+        let dir = registry.session_dir(&record.session);
         let what = format!("making {}", dir.display());
         let doing = || RuntimeError::io(what.clone());
+        let _guard = registry.guard()?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(doing())?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
-            .open(dir.join("lock"))
-            .map_err(doing())?;
+        let lock = open_lock(&dir.join("lock")).map_err(doing())?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(RuntimeError::Host(format!("the session {session} is already running")));
+            return Err(RuntimeError::Host(format!("the session {} is already running", record.session)));
         }
-        let state = Self { dir, _lock: lock };
+        let session = record.session.clone();
+        let record = Mutex::new(record);
+        let state = Self { registry: registry.clone(), dir, session, record, left: false.into(), _lock: lock };
         fs::create_dir_all(state.empty_dir()).map_err(doing())?;
+        state.change(|_| ())?;
         Ok(state)
     }
 
-    /// Where podman runs.
+    /// Where podman runs. Whatever runs there belongs to this session (see `gc`).
     pub fn empty_dir(&self) -> PathBuf {
         self.dir.join("empty")
     }
 
     /// The log of one of the pods' services, `router` or `forwarder`.
     pub fn log(&self, service: &str) -> PathBuf {
-        self.dir.join(format!("{service}.log"))
+        log_file(&self.dir, service)
+    }
+
+    /// The session's id.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Says which plan is tried next; must come before anything of it exists.
+    pub fn add_plan(&self, hash: &str) -> Result<(), RuntimeError> {
+        self.change(|record| record.plans.push(hash.to_owned()))
+    }
+
+    /// Says where the session is. Only people read it, so failing is no reason to stop.
+    pub fn enter(&self, stage: Stage) {
+        let _ = self.change(|record| record.stage = stage);
     }
 
     /// Keeps a copy of what was applied, for whoever has to clean up after a crash.
     pub fn keep_manifest(&self, text: &str) -> Result<(), RuntimeError> {
         fs::write(self.dir.join("kube.yaml"), text).map_err(RuntimeError::io("keeping the manifest"))
     }
+
+    /// Lets the directory stand: something of the session is left, and whoever cleans up next shall find it.
+    pub fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
+    /// True if something is left.
+    pub fn is_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Record)) -> Result<(), RuntimeError> {
+        let mut record = self.record.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        change(&mut record);
+        self.write(&record)
+    }
+
+    /// Renamed into place, so that nobody reads half of it.
+    fn write(&self, record: &Record) -> Result<(), RuntimeError> {
+        let doing = || RuntimeError::io("writing the session's record");
+        let text = serde_json::to_vec(record).map_err(std::io::Error::from).map_err(doing())?;
+        let beside = self.dir.join("session.json.new");
+        fs::write(&beside, text).map_err(doing())?;
+        fs::rename(&beside, self.dir.join("session.json")).map_err(doing())
+    }
+}
+
+/// Where a service's log is in a session's directory.
+pub(super) fn log_file(dir: &Path, service: &str) -> PathBuf {
+    dir.join(format!("{service}.log"))
 }
 
 impl Drop for State {
     fn drop(&mut self) {
+        if self.is_left() {
+            return;
+        }
         // A tmpfs of the user; what cannot be removed is removed at logout.
+        let _guard = self.registry.guard();
         let _ = fs::remove_dir_all(&self.dir);
     }
 }

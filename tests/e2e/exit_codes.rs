@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Sandbox, code, everything, text};
+use crate::harness::{Sandbox, code, everything, signal, text};
 
 #[test]
 fn exit_codes_are_the_commands_own_and_nothing_is_left() {
@@ -77,10 +77,4 @@ fn a_missing_image_is_named_with_the_command_that_makes_it() {
     assert_eq!(code(&output), 125);
     let stderr = text(&output.stderr);
     assert!(stderr.contains("localhost/not-there:1") && stderr.contains("sandboxc image build agent"), "{stderr}");
-}
-
-/// Sends a signal by the shell's own `kill`.
-fn signal(pid: u32, name: &str) {
-    let status = std::process::Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
-    assert!(status.success());
 }

@@ -56,8 +56,12 @@ impl Sandbox {
 
     /// With nobody else's sandbox running meanwhile, for looking at everything that podman has.
     pub fn alone() -> Self {
-        let world = World::Alone(WORLD.write().unwrap_or_else(std::sync::PoisonError::into_inner));
-        Self::make(REPO, SERVER, world)
+        Self::alone_with(REPO, SERVER)
+    }
+
+    /// Alone, with these files.
+    pub fn alone_with(repo: &str, server: &str) -> Self {
+        Self::make(repo, server, World::Alone(WORLD.write().unwrap_or_else(std::sync::PoisonError::into_inner)))
     }
 
     fn make(repo: &str, server: &str, world: World) -> Self {
@@ -211,6 +215,30 @@ pub fn everything() -> String {
         all.push_str(&format!("{}\n", entry.path().display()));
     }
     all
+}
+
+/// What a runner's sessions have left: objects by name, directories.
+pub fn left_over() -> Vec<String> {
+    let session = |line: &str| line.starts_with('/') && Path::new(line).join("session.json").exists();
+    let ours = |line: &&str| line.starts_with("sandboxc-run-") || session(line);
+    everything().lines().filter(ours).map(str::to_owned).collect()
+}
+
+/// Waits up to a minute until something holds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("{what}: not within a minute");
+}
+
+/// Sends a signal by the shell's own `kill`.
+pub fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
+    assert!(status.success());
 }
 
 /// Lines that the test internet's servers logged since `offset`.

@@ -1,13 +1,17 @@
 //! End to end, on a real rootless podman: run inside the test host (`tests/host/host runner`), as an unprivileged user.
 
 mod compile;
+mod concurrency;
 mod differential;
 mod dns;
+mod doctor;
+mod environment;
 mod exit_codes;
 #[path = "../it/fixture.rs"]
 mod fixture;
 mod guard;
 mod harness;
+mod host_safety;
 mod images;
 mod isolation;
 mod live;
@@ -23,5 +27,7 @@ mod quadlet_live;
 #[allow(dead_code, reason = "the other suite reads whole units")]
 mod quadlet_reader;
 mod systemd_reader;
+mod signals;
+mod survival;
 mod tamper;
 mod terminal;

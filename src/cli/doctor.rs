@@ -1,0 +1,86 @@
+//! `sandboxc doctor`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::context::{Context, print, say};
+use super::{ConfigArgs, Failure};
+use crate::config::Resolved;
+use crate::plan::{Command, Request, plan};
+use crate::policy::HostPattern;
+use crate::runtime::RuntimeError;
+use crate::runtime::doctor::{Check, Level, Subject, examine, session};
+use crate::runtime::podman::Podman;
+use crate::runtime::registry::Registry;
+
+/// A name that resolves wherever names do, for a config that allows none.
+const ANY_NAME: &str = "example.com";
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
+    let context = Context::new();
+    let empty = tempfile::tempdir().map_err(RuntimeError::io("making a temporary directory"))?;
+    let podman = Podman::new("podman", empty.path());
+    let resolved = resolved(&context, &args.config, empty.path())?;
+    let session = session()?;
+    let plan = plan(Request { resolved: &resolved, session: &session, command: &Command::Hold, attempt: 0 })?;
+    let runtime_dir = context.runtime_dir().ok();
+    let registry = runtime_dir.as_deref().map(Registry::open).transpose();
+    let subject = Subject {
+        podman: &podman,
+        registry: registry.as_ref().ok().and_then(Option::as_ref),
+        runtime_dir,
+        name: name_to_resolve(&resolved),
+        plan: &plan,
+    };
+    let checks = examine(&subject);
+    let ok = checks.iter().all(|check| check.level != Level::Broken);
+    print(&if args.json { format!("{}\n", json!({ "ok": ok, "checks": checks })) } else { text(&checks) })?;
+    Ok(u8::from(!ok))
+}
+
+/// The config in force here, else (in a home directory, say, or with errors in it) what holds without a repo.
+fn resolved(context: &Context, args: &ConfigArgs, empty: &std::path::Path) -> Result<Resolved, Failure> {
+    let here = context.load(args, false)?;
+    if let Some(resolved) = here.resolved.filter(|_| !here.diagnostics.has_errors()) {
+        return Ok(resolved);
+    }
+    say("sandboxc: the config here is not used (`sandboxc validate` says why); looking at the host alone");
+    let bare = ConfigArgs { repo: Some(empty.to_owned()), ..args.clone() };
+    context.resolve(&bare, false, crate::runtime::exit::USAGE)
+}
+
+fn name_to_resolve(resolved: &Resolved) -> String {
+    let exact = resolved.policy.allow.rules().iter().find_map(|rule| match &rule.pattern {
+        HostPattern::Exact(name) => Some(name.to_string()),
+        _ => None,
+    });
+    exact.unwrap_or_else(|| ANY_NAME.to_owned())
+}
+
+fn text(checks: &[Check]) -> String {
+    let line = |check: &Check| {
+        let mark = match check.level {
+            Level::Kept => "kept",
+            Level::Warning => "warn",
+            Level::Broken => "NOT ",
+        };
+        let mend = check.mend.as_ref().map_or_else(String::new, |mend| format!("      mend: {mend}\n"));
+        format!("{mark}  {}: {}\n{mend}", check.promise, check.found)
+    };
+    let broken = checks.iter().filter(|check| check.level == Level::Broken).count();
+    let end = match broken {
+        0 => "every promise can be kept\n".to_owned(),
+        1 => "1 promise cannot be kept\n".to_owned(),
+        n => format!("{n} promises cannot be kept\n"),
+    };
+    checks.iter().map(line).chain([end]).collect()
+}

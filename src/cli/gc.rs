@@ -1,0 +1,47 @@
+//! `sandboxc gc`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::Failure;
+use super::context::{Context, print, say};
+use crate::runtime::exit;
+use crate::runtime::gc::{Scope, Swept, sweep};
+
+#[derive(Debug, Args)]
+pub(super) struct GcArgs {
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn gc(args: &GcArgs) -> Result<u8, Failure> {
+    let (registry, podman) = Context::new().sessions()?;
+    let swept = sweep(&podman, &registry, Scope::All, args.dry_run)?;
+    print(&if args.json { json_text(&swept, args.dry_run) } else { text(&swept, args.dry_run) })?;
+    for left in &swept.left {
+        say(&format!("sandboxc: {left}"));
+    }
+    Ok(if swept.left.is_empty() { 0 } else { exit::PROMISE })
+}
+
+fn json_text(swept: &Swept, dry_run: bool) -> String {
+    let value = json!({
+        "dry_run": dry_run,
+        "sessions": swept.sessions,
+        "objects": swept.objects,
+        "left": swept.left,
+    });
+    format!("{value}\n")
+}
+
+fn text(swept: &Swept, dry_run: bool) -> String {
+    let verb = if dry_run { "would remove" } else { "removed" };
+    let objects = swept.objects.iter().map(|object| format!("{verb} {} {}\n", object.kind.word(), object.name));
+    let sessions = swept.sessions.iter().map(|session| format!("{verb} the files of session {session}\n"));
+    let text: String = objects.chain(sessions).collect();
+    if text.is_empty() { "nothing is left over\n".to_owned() } else { text }
+}

@@ -1,0 +1,174 @@
+//! Images and networks, tried with a container of the router's image.
+
+use std::thread;
+use std::time::SystemTime;
+
+use super::super::host::random_session;
+use super::super::podman::Podman;
+use super::super::registry::{Record, Registry, Stage};
+use super::super::state::State;
+use super::{Check, RuntimeError, Subject, resolver, told};
+use crate::emit::network;
+use crate::plan::Plan;
+
+pub(super) fn images(subject: &Subject<'_>) -> Vec<Check> {
+    let one = |check, promise, image: &str, make: String| {
+        let found = subject.podman.output(&["image", "exists", image], None);
+        match found.map(|output| output.status.code()) {
+            Ok(Some(0)) => Check::kept(check, promise, image),
+            Ok(_) => Check::broken(check, promise, format!("{image} is not here"), make),
+            Err(error) => Check::broken(check, promise, told(&error), make),
+        }
+    };
+    let router = subject.plan.router_image.value.as_str();
+    let agent = subject.plan.agent.image.value.reference();
+    let make = match agent.starts_with("localhost/") {
+        true => "sandboxc image build agent".to_owned(),
+        false => format!("podman pull {agent}"),
+    };
+    thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            one("router-image", "the router's image is here", router, "sandboxc image build router".to_owned())
+        });
+        let second = one("agent-image", "the agent's image is here", agent, make);
+        first.join().into_iter().chain([second]).collect()
+    })
+}
+
+const NO_ROUTE: (&str, &str) = ("internal-network", "an internal network has no way out");
+const RESOLVES: (&str, &str) = ("resolver", "the router can resolve names");
+
+/// Two containers side by side, one on each kind of network.
+pub(super) fn networks(subject: &Subject<'_>) -> Vec<Check> {
+    let Some(registry) = subject.registry else { return Vec::new() };
+    match Probe::make(subject.podman, registry, subject.plan) {
+        Ok(probe) => thread::scope(|scope| {
+            let no_route = scope.spawn(|| probe.no_route());
+            let resolves = probe.resolves(subject);
+            no_route.join().into_iter().chain([resolves]).collect()
+        }),
+        Err(error) => {
+            let mend = "the lines above first; then podman system reset, if nothing else uses podman here";
+            [NO_ROUTE, RESOLVES].map(|(check, promise)| Check::broken(check, promise, told(&error), mend)).into()
+        }
+    }
+}
+
+/// The plan's networks, made like a session's, so that `gc` knows them if this process dies.
+struct Probe<'a> {
+    podman: &'a Podman,
+    plan: &'a Plan,
+    _state: State,
+}
+
+impl<'a> Probe<'a> {
+    fn make(podman: &'a Podman, registry: &Registry, plan: &'a Plan) -> Result<Self, RuntimeError> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let state = State::create(
+            registry,
+            Record {
+                session: plan.session.clone(),
+                workspace: "/".into(),
+                image: plan.router_image.value.clone(),
+                since,
+                pid: i32::try_from(std::process::id()).unwrap_or(0),
+                stage: Stage::Running,
+                plans: Vec::new(),
+            },
+        )?;
+        state.add_plan(&plan.names.hash)?;
+        let probe = Self { podman, plan, _state: state };
+        for call in network::create_args(plan) {
+            probe.podman.call("making a network", &call, None)?;
+        }
+        Ok(probe)
+    }
+
+    /// Runs a shell line in a container of the router's image, as little privileged as the router.
+    fn shell(&self, role: &str, network: &str, more: &[String], script: &str) -> Result<String, RuntimeError> {
+        let name = format!("{}-{role}", self.plan.names.agent_pod);
+        let mut args: Vec<String> = ["run", "--rm", "--pull=never", "--read-only", "--cap-drop=all", "--user=990:990"]
+            .map(str::to_owned)
+            .to_vec();
+        args.push("--security-opt=no-new-privileges".to_owned());
+        args.extend([format!("--network={network}"), format!("--name={name}")]);
+        args.extend_from_slice(more);
+        args.extend(["--entrypoint=/bin/sh".to_owned(), self.plan.router_image.value.clone()]);
+        args.extend(["-c".to_owned(), script.to_owned()]);
+        self.podman.call("a container of the router's image", &args, None)
+    }
+
+    fn no_route(&self) -> Check {
+        let (check, promise) = NO_ROUTE;
+        let mend = "update netavark; until then run nothing here";
+        let script = "cat /proc/net/route /proc/net/ipv6_route 2>/dev/null; true";
+        match self.shell("no-route", &self.plan.names.internal_network, &[], script) {
+            Ok(routes) if way_out(&routes) => Check::broken(check, promise, "there is a default route", mend),
+            Ok(_) => Check::kept(check, promise, "tried: no default route"),
+            Err(error) => Check::broken(check, promise, told(&error), "sandboxc image build router"),
+        }
+    }
+
+    fn resolves(&self, subject: &Subject<'_>) -> Check {
+        let (check, promise) = RESOLVES;
+        let (server, name) = (resolver(self.plan), &subject.name);
+        let options = [format!("--dns={server}"), "--dns-opt=timeout:3".to_owned(), "--dns-opt=attempts:1".to_owned()];
+        // Single quotes cannot be in a host name.
+        let script = format!("getent ahostsv4 '{name}' || echo nothing");
+        match self.shell("resolver", &self.plan.names.egress_network, &options, &script) {
+            Ok(said) if said.trim() == "nothing" => Check::broken(
+                check,
+                promise,
+                format!("{server} has no answer for {name}"),
+                "name resolvers that answer in network.upstream_dns of the server config",
+            ),
+            Ok(said) => {
+                let address = said.split_whitespace().next().unwrap_or("");
+                Check::kept(check, promise, format!("tried: {server} says that {name} is {address}"))
+            }
+            Err(error) => Check::broken(check, promise, told(&error), "sandboxc image build router"),
+        }
+    }
+}
+
+impl Drop for Probe<'_> {
+    fn drop(&mut self) {
+        // What is left if this fails is the next `gc`'s to find, by its name.
+        let _ = self.podman.output(&["network", "rm", "--force", &self.plan.names.internal_network], None);
+    }
+}
+
+/// A line of `/proc/net/route` or of `/proc/net/ipv6_route` that leads everywhere.
+fn way_out(routes: &str) -> bool {
+    routes.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [_, dest, _, _, _, _, _, mask, ..] if dest.len() == 8 => *dest == "00000000" && *mask == "00000000",
+            // The kernel's own "unreachable" default is on lo.
+            [dest, length, .., name] if dest.len() == 32 => *length == "00" && *name != "lo",
+            _ => false,
+        }
+    })
+}
+
+/// A session id for the probe.
+pub fn session() -> Result<String, RuntimeError> {
+    Ok(format!("doctor-{}", random_session()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way_out;
+
+    #[test]
+    fn default_routes_of_both_kinds_are_seen() {
+        let head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n";
+        let inside = "eth0\t00C8D50A\t00000000\t0001\t0\t0\t0\tF8FFFFFF\t0\t0\t0\n";
+        let outside = "eth0\t00000000\t01C8D50A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n";
+        assert!(!way_out(&format!("{head}{inside}")));
+        assert!(way_out(&format!("{head}{inside}{outside}")));
+        let zero = "0".repeat(32);
+        let six = |name: &str| format!("{zero} 00 {zero} 00 {zero} ffffffff 00000001 00000000 00200200 {name}\n");
+        assert!(!way_out(&six("lo")) && way_out(&six("eth0")));
+    }
+}

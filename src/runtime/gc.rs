@@ -1,0 +1,122 @@
+//! Removing what dead sessions have left.
+//!
+//! A session is dead when its runner's lock is free; what a runner made and no directory knows (the machine was started
+//! again meanwhile) belongs to a dead one too. What no runner made is left alone: a script, a unit or a manifest that
+//! somebody played has no lock, so nobody could tell whether it lives.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
+
+use super::RuntimeError;
+use super::objects::{Object, Owners, list, remove};
+use super::orphans::settle;
+use super::podman::Podman;
+use super::registry::{Dead, Registry};
+
+/// podman is asked this often: something that is being cleaned up by podman itself cannot be removed meanwhile.
+const ROUNDS: u32 = 4;
+
+/// Whose leftovers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// Everybody's that is dead.
+    All,
+    /// This dead session's only.
+    Session(&'a str),
+}
+
+/// What a sweep did, or would do.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// Dead sessions that had a directory, sorted.
+    pub sessions: Vec<String>,
+    /// What was removed, or would be, sorted.
+    pub objects: Vec<Object>,
+    /// What could not be removed, and why.
+    pub left: Vec<String>,
+}
+
+/// Finds and removes it; with `dry_run` only finds it.
+pub fn sweep(podman: &Podman, registry: &Registry, scope: Scope<'_>, dry_run: bool) -> Result<Swept, RuntimeError> {
+    let dead: Vec<Dead> = registry.dead()?.into_iter().filter(|dead| scope.covers(&session_of(dead))).collect();
+    let mut swept = Swept { sessions: dead.iter().map(session_of).collect(), ..Swept::default() };
+    swept.sessions.sort();
+    if !dry_run {
+        thread::scope(|scope| dead.iter().for_each(|dead| drop(scope.spawn(|| settle(&dead.dir.join("empty"))))));
+    }
+    let found = left_over(podman, registry, scope, &dead)?;
+    swept.objects.clone_from(&found);
+    if dry_run {
+        return Ok(swept);
+    }
+    swept.left = remove_all(podman, registry, scope, &dead, found)?;
+    // A session of which something is left stays known, for the next one who tries.
+    if swept.left.is_empty() {
+        dead.into_iter().try_for_each(|dead| registry.bury(dead))?;
+    }
+    Ok(swept)
+}
+
+impl Scope<'_> {
+    fn covers(self, session: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Session(only) => only == session,
+        }
+    }
+}
+
+/// A directory is named like its session.
+fn session_of(dead: &Dead) -> String {
+    dead.dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// podman is asked before the registry: whoever owns something that podman shows has said so before making it.
+fn left_over(
+    podman: &Podman,
+    registry: &Registry,
+    scope: Scope<'_>,
+    dead: &[Dead],
+) -> Result<Vec<Object>, RuntimeError> {
+    let all = list(podman)?;
+    let ours: BTreeSet<String> = dead.iter().map(session_of).collect();
+    let held = registry.held()?.into_iter().filter(|record| !ours.contains(&record.session));
+    let owners = Owners {
+        living: held.flat_map(|record| record.plans).collect(),
+        dead_plans: dead.iter().filter_map(|dead| dead.record.as_ref()).flat_map(|r| r.plans.clone()).collect(),
+        dead_sessions: ours,
+        only_named: scope != Scope::All,
+    };
+    let mut objects: Vec<Object> = all.into_iter().filter(|object| owners.is_left_over(object)).collect();
+    objects.sort();
+    Ok(objects)
+}
+
+fn remove_all(
+    podman: &Podman,
+    registry: &Registry,
+    scope: Scope<'_>,
+    dead: &[Dead],
+    mut found: Vec<Object>,
+) -> Result<Vec<String>, RuntimeError> {
+    let mut failures = Vec::new();
+    for round in 0..ROUNDS {
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        if round > 0 {
+            thread::sleep(Duration::from_millis(250));
+        }
+        failures = remove(podman, &found);
+        if failures.is_empty() && !found.iter().any(|object| object.with_pod) {
+            return Ok(Vec::new());
+        }
+        found = left_over(podman, registry, scope, dead)?;
+    }
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    failures.extend(found.iter().map(|object| format!("the {} {} is still there", object.kind.word(), object.name)));
+    Ok(failures)
+}
