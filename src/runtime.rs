@@ -19,8 +19,8 @@ pub mod podman;
 pub mod registry;
 pub mod session;
 pub mod state;
-pub mod systemd;
 pub mod stop;
+pub mod systemd;
 pub mod watch;
 pub mod write;
 

@@ -18,16 +18,16 @@ mod live;
 mod log;
 mod network;
 mod overrides;
-mod random;
-mod streams;
 mod quadlet;
 mod quadlet_install;
 mod quadlet_live;
 #[path = "../it/quadlet_reader.rs"]
 #[allow(dead_code, reason = "the other suite reads whole units")]
 mod quadlet_reader;
-mod systemd_reader;
+mod random;
 mod signals;
+mod streams;
 mod survival;
+mod systemd_reader;
 mod tamper;
 mod terminal;

@@ -201,6 +201,16 @@ fn r_22_paths_are_never_split() {
 }
 
 #[test]
+fn r_110_labels_of_the_hosts_files_are_left_alone() {
+    let agent = unit(&files(&resolved(), &["true"], Podman::FLOOR).unwrap(), "agent.container");
+    assert_eq!(values(&agent, "Container", "SecurityLabelDisable"), ["true"]);
+    for volume in values(&agent, "Container", "Volume") {
+        let options = volume.split(':').nth(2).unwrap_or("");
+        assert!(!options.to_lowercase().contains('z'), "{volume}");
+    }
+}
+
+#[test]
 fn r_19_no_tilde_reaches_a_key_that_could_expand_it() {
     let files = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
     for file in files.iter().filter(|file| is_unit(file)) {
