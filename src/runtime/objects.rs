@@ -154,14 +154,14 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// True for what belonged to a runner's session that is dead. What no runner made is never touched, unless it
-    /// carries the label of a session that is known to be dead.
+    /// True for what belonged to a runner's session that is dead: by name, or by the label of a session that is known
+    /// to be dead. What a script or a unit made may carry such a label too, if it took the same id; its name says so.
     pub fn is_left_over(&self, object: &Object) -> bool {
-        if object.session.as_ref().is_some_and(|session| self.dead_sessions.contains(session)) {
-            return true;
+        if let Some(hash) = object.hash() {
+            return self.dead_plans.contains(hash) || (!self.only_named && !self.living.contains(hash));
         }
-        let Some(hash) = object.hash() else { return false };
-        self.dead_plans.contains(hash) || (!self.only_named && !self.living.contains(hash))
+        let labelled = object.session.as_ref().is_some_and(|session| self.dead_sessions.contains(session));
+        labelled && !object.name.contains("sandboxc-")
     }
 }
 
@@ -234,6 +234,8 @@ mod tests {
             ("sandboxc-run-dddddddddddd-agent-files", None, true, true),
             ("sandboxc-run-eeeeeeeeeeee-agent-files", None, true, false), // of before the last boot
             ("anything", Some("gone"), true, true),
+            ("sandboxc-eeeeeeeeeeee-net", Some("gone"), false, false), // a script's, of the same id
+            ("sandboxc-run-aaaaaaaaaaaa-net", Some("gone"), false, false), // the id is in use again
             ("sandboxc-eeeeeeeeeeee-net", Some("default"), false, false), // a script's or a unit's
             ("sandboxc-egress-eeeeeeee", None, false, false),
             ("sandboxc-home", None, false, false),

@@ -211,17 +211,31 @@ pub fn everything() -> String {
     ]
     .concat();
     let runtime = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap()).join("sandboxc");
-    for entry in fs::read_dir(runtime).into_iter().flatten().flatten() {
+    let entries = fs::read_dir(runtime).into_iter().flatten().flatten();
+    // Locks of the registry itself stay.
+    for entry in entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b".")) {
         all.push_str(&format!("{}\n", entry.path().display()));
     }
     all
 }
 
-/// What a runner's sessions have left: objects by name, directories.
+/// What a runner's sessions have left: objects by name, directories. What belongs to a runner that lives does not
+/// count: other suites may share this host.
 pub fn left_over() -> Vec<String> {
+    let all = everything();
+    let mut living: Vec<String> = Vec::new();
+    for dir in all.lines().filter(|line| line.starts_with('/')) {
+        let record = fs::read_to_string(Path::new(dir).join("session.json")).unwrap_or_default();
+        let record: serde_json::Value = serde_json::from_str(&record).unwrap_or_default();
+        if Path::new(&format!("/proc/{}", record["pid"])).exists() {
+            living.push(dir.to_owned());
+            living.extend(record["plans"].as_array().into_iter().flatten().map(|p| p.as_str().unwrap().to_owned()));
+        }
+    }
     let session = |line: &str| line.starts_with('/') && Path::new(line).join("session.json").exists();
     let ours = |line: &&str| line.starts_with("sandboxc-run-") || session(line);
-    everything().lines().filter(ours).map(str::to_owned).collect()
+    let dead = |line: &&str| !living.iter().any(|one| line.contains(one.as_str()));
+    all.lines().filter(ours).filter(dead).map(str::to_owned).collect()
 }
 
 /// Waits up to a minute until something holds.

@@ -72,14 +72,16 @@ fn wherever_the_runner_is_killed_gc_or_the_next_run_leaves_nothing() {
         let output = sandbox.command(&["run", "--", "true"]).env("SANDBOXC_FAULT", point).output().unwrap();
         assert_eq!(output.status.signal(), Some(9), "{point}: {:?} {}", output.status, text(&output.stderr));
         assert_ne!(left_over(), [""; 0], "{point} leaves something to remove");
+        let mut said = String::new();
         if index % 2 == 0 {
             gc(&sandbox, &[]);
         } else {
             std::fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), REPO).unwrap();
             let output = sandbox.run(&["true"]);
-            assert_eq!(code(&output), 0, "after {point}: {}", text(&output.stderr));
+            said = text(&output.stderr);
+            assert_eq!(code(&output), 0, "after {point}: {said}");
         }
-        assert_eq!(left_over(), [""; 0], "after {point}");
+        assert_eq!(left_over(), [""; 0], "after {point}: {said}");
     }
 }
 
