@@ -759,7 +759,7 @@ podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isol
 podman network create --internal --disable-dns --subnet 10.213.190.248/29 --label io.sandboxc.session=default sandboxc-1218d47a090c-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
-manifest | podman kube play --quiet --start=false --build=false --log-driver=k8s-file \
+manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
     --no-hosts --network sandboxc-1218d47a090c-net --ip 10.213.190.250 --ip 10.213.190.251 - >/dev/null
 podman network connect sandboxc-egress-ffa2da3e sandboxc-1218d47a090c-router-infra
 podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-1218d47a090c-default-agent >/dev/null

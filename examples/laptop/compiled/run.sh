@@ -774,7 +774,7 @@ podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isol
 podman network create --internal --disable-dns --subnet 10.213.145.152/29 --label io.sandboxc.session=default sandboxc-1d87768eef16-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
-manifest | podman kube play --quiet --start=false --build=false --log-driver=k8s-file \
+manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
     --no-hosts --network sandboxc-1d87768eef16-net --ip 10.213.145.154 --ip 10.213.145.155 - >/dev/null
 podman network connect sandboxc-egress-ffa2da3e sandboxc-1d87768eef16-router-infra
 podman update --pids-limit=2048 --memory=6442450944 --memory-swap=6442450944 sandboxc-1d87768eef16-default-agent >/dev/null

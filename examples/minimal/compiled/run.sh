@@ -716,7 +716,7 @@ podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isol
 podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-d12481a60355-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
-manifest | podman kube play --quiet --start=false --build=false --log-driver=k8s-file \
+manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
     --no-hosts --network sandboxc-d12481a60355-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
 podman network connect sandboxc-egress-ffa2da3e sandboxc-d12481a60355-router-infra
 podman pod start sandboxc-d12481a60355-router >/dev/null
