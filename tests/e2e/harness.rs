@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Once, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use serde_json::Value;
 
@@ -35,6 +35,7 @@ static IMAGES: Once = Once::new();
 /// A repo directory with config around it. Tests share the world unless one looks at all of it.
 pub struct Sandbox {
     root: tempfile::TempDir,
+    since: Instant,
     _world: World,
 }
 
@@ -67,7 +68,7 @@ impl Sandbox {
     fn make(repo: &str, server: &str, world: World) -> Self {
         let home = PathBuf::from(std::env::var_os("HOME").unwrap());
         let root = tempfile::Builder::new().prefix("e2e-").tempdir_in(home).unwrap();
-        let sandbox = Self { root, _world: world };
+        let sandbox = Self { root, since: Instant::now(), _world: world };
         fs::create_dir_all(sandbox.repo().join(".sandboxc")).unwrap();
         fs::create_dir_all(sandbox.config_home().join("sandboxc")).unwrap();
         // Before the files of this test, which need not be right.
@@ -183,6 +184,17 @@ pub fn unique() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
     format!("u{:x}{:x}{:x}", std::process::id(), nanos & 0xff_ffff_ffff, COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Drop for Sandbox {
+    /// One line a sandbox, for the list of the slowest tests that `scripts/test` prints.
+    fn drop(&mut self) {
+        let name = std::thread::current().name().unwrap_or("?").to_owned();
+        let line = format!("{:.1} {name}\n", self.since.elapsed().as_secs_f64());
+        let times = fs::OpenOptions::new().create(true).append(true).open(std::env::temp_dir().join("e2e-times"));
+        // Not being able to note it is no failure of the test.
+        let _ = times.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
 }
 
 /// Bytes as text.
