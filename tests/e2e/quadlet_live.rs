@@ -202,6 +202,17 @@ fn without_its_router_or_forwarder_it_ends() {
 }
 
 #[test]
+fn gc_leaves_what_systemd_runs_alone() {
+    let installed = Installed::new("q-gc", &repo("exec sleep 300"));
+    assert!(systemctl(&["start", &installed.agent]).status.success());
+    let swept = installed.as_user(&["gc"]).output().unwrap();
+    assert!(!text(&swept.stdout).contains("q-gc"), "{}", text(&swept.stdout));
+    assert_eq!(property(&installed.agent, "ActiveState"), "active");
+    assert!(systemctl(&["stop", &installed.agent]).status.success());
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
+#[test]
 fn after_a_crash_the_next_start_works() {
     let installed = Installed::new("q-crash", &repo("[ -e again ] || { touch again; exec sleep 300; }"));
     assert!(systemctl(&["start", &installed.agent]).status.success());
