@@ -202,7 +202,9 @@ fn without_its_router_or_forwarder_the_agent_reaches_nothing() {
         let pid = podman(&["inspect", "--format", "{{.State.Pid}}", name]);
         podman(&["unshare", "kill", "-9", pid.trim()]);
         std::fs::write(sandbox.repo().join("go"), "").unwrap();
+        let start = Instant::now();
         let output = child.wait_with_output().unwrap();
+        println!("{part}: the rest took {:?}", start.elapsed());
         assert_eq!(text(&output.stdout), "done\n", "{part}: {}", text(&output.stderr));
         for file in ["started", "go"] {
             std::fs::remove_file(sandbox.repo().join(file)).unwrap();
