@@ -111,7 +111,7 @@ fn name(random: &mut Random) -> String {
         6 => drop(labels.remove(0)),
         7 => {
             let at = random.below(labels.len());
-            labels[at] = random.of(&LABELS).to_owned();
+            random.of(&LABELS).clone_into(&mut labels[at]);
         }
         8 => {
             let first = &mut labels[0];

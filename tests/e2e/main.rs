@@ -1,5 +1,7 @@
 //! End to end, on a real rootless podman: run inside the test host (`tests/host/host runner`), as an unprivileged user.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
 mod compile;
 mod concurrency;
 mod differential;

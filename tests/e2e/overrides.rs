@@ -56,9 +56,8 @@ fn an_image_of_another_user_and_entrypoint_changes_nothing() {
     let sandbox = Sandbox::new();
     let image = build(
         "FROM localhost/sandboxc-base-agent:test\nUSER 33:33\nENTRYPOINT [\"/bin/false\"]\nWORKDIR /usr\nENV FROM_IMAGE=1\n",
-        ".",
+        sandbox.config_home().to_str().unwrap(),
     );
-    let sandbox = Sandbox::new();
     let output = sandbox
         .command(&["run", "--", "sh", "-c", "id -u; pwd; echo $FROM_IMAGE; grep CapEff /proc/self/status"])
         .env("SANDBOXC_IMAGE", &image.1)

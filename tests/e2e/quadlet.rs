@@ -50,7 +50,8 @@ fn check(dir: &Path, scratch: &Path) -> String {
     let mut expected: Vec<String> = names.filter_map(|name| service_of(&name)).collect();
     let services = generate(dir);
     let mut made: Vec<String> = services.iter().map(|(name, _)| name.clone()).collect();
-    (expected.sort(), made.sort());
+    expected.sort();
+    made.sort();
     assert_eq!(made, expected, "{}", dir.display());
     let _ = fs::remove_dir_all(scratch);
     fs::create_dir_all(scratch).unwrap();

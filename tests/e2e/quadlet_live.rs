@@ -42,7 +42,7 @@ impl Installed {
         assert_eq!(code(&output), 0, "{}", text(&output.stderr));
         let output = installed.install();
         assert_eq!(code(&output), 0, "{}", text(&output.stderr));
-        installed.agent = text(&output.stdout).trim().to_owned();
+        text(&output.stdout).trim().clone_into(&mut installed.agent);
         installed
     }
 
