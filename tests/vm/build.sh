@@ -47,27 +47,30 @@ CONF
 # machine. Done in the test host, in a storage of its own.
 fill_storage() {
   "$host" up --suite "$suite" >&2
+  rm -rf --one-file-system "$root/home/dev/vm-storage" # of a build that failed
   # shellcheck disable=SC2016 # for the shell inside
   "$host" exec --suite "$suite" -- bash -ec '
-    bin=$1
-    store=/home/dev/vm-storage
-    podman unshare rm -rf "$store"
     work=$(mktemp -d)
-    trap "rm -rf $work" EXIT
+    bin=$work/sandboxc
+    cat >"$bin"
+    chmod +x "$bin"
+    # A runtime directory of its own too, so that no session of the host is seen, or cleaned up.
     mkdir -p "$work/repo" "$work/config/containers"
-    printf "[storage]\ndriver = \"overlay\"\nrootless_storage_path = \"%s\"\nrunroot = \"%s\"\n" \
-      "$store" "$XDG_RUNTIME_DIR/vm-storage" >"$work/config/containers/storage.conf"
-    export XDG_CONFIG_HOME=$work/config
+    mkdir -m 0700 "$work/run"
+    export XDG_CONFIG_HOME=$work/config XDG_RUNTIME_DIR=$work/run
+    store=/home/dev/vm-storage
+    printf "[storage]\ndriver = \"overlay\"\nrootless_storage_path = \"%s\"\n" "$store" >"$XDG_CONFIG_HOME/containers/storage.conf"
+    trap "kill \$(cat $work/run/libpod/tmp/pause.pid); rm -rf $work" EXIT
     cd "$work/repo"
     for image in router agent; do
       podman import --quiet --change "CMD=[\"/bin/sh\"]" \
         --change "ENV=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "/srv/images/$image.tar" "base-$image"
       "$bin" image build "$image" --base "localhost/base-$image"
     done
-    "$bin" run -- true
+    "$bin" run -- true </dev/null
     podman volume rm --all --force
     podman network prune --force
-  ' build "$sandboxc" >"$out/storage.log" 2>&1 || { tail -n 20 "$out/storage.log" >&2; return 1; }
+  ' <"$sandboxc" >"$out/storage.log" 2>&1 || { tail -n 20 "$out/storage.log" >&2; return 1; }
 }
 
 # The files of a running system: without what its tests and its journal write meanwhile.
