@@ -28,6 +28,9 @@ const ATTEMPTS: u32 = 64;
 /// How many changes are named.
 const CHANGES: usize = 40;
 
+/// A command that SIGKILL ended, as a shell says it.
+const KILLED: u8 = exit::SIGNAL_BASE + 9;
+
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
@@ -232,6 +235,8 @@ fn execute(
     };
     started.state.enter(Stage::Running);
     let ended = exec(started.podman, &request, signals);
+    // Asked before the container goes, and with it the kernel's count.
+    let hint = matches!(ended, Ok(Ended::Code(KILLED))).then(|| started.session.out_of_memory()).flatten();
     if let Some(log) = log {
         started.session.stop_router();
         log.finish();
@@ -240,7 +245,12 @@ fn execute(
     started.state.enter(Stage::Ending);
     end_session(args, started, !logged && matches!(ended, Ok(Ended::Code(_))));
     Ok(match ended? {
-        Ended::Code(code) => code,
+        Ended::Code(code) => {
+            if let Some(hint) = hint {
+                say(&format!("sandboxc: {hint}"));
+            }
+            code
+        }
         Ended::TimedOut => {
             say(&format!("sandboxc: time is over after {} s", timeout.unwrap_or_default().as_secs()));
             exit::TIMEOUT

@@ -1,5 +1,6 @@
 //! Setting a session up and taking it down.
 
+use std::fs;
 use std::thread;
 
 use super::RuntimeError;
@@ -182,6 +183,21 @@ impl<'a> Session<'a> {
     /// Where the router's output is.
     pub fn router_log(&self) -> std::path::PathBuf {
         self.state.log("router")
+    }
+
+    /// What to say if the kernel killed something in the agent's container for its memory. podman's own word is about
+    /// the container's init, which lives on.
+    pub fn out_of_memory(&self) -> Option<String> {
+        let limit = self.plan.agent.limits.memory.as_ref()?;
+        let container = self.plan.names.agent_container();
+        let call = ["inspect", "--format", "{{.State.CgroupPath}}", &container];
+        let path = self.podman.call("asking for the cgroup", &call, None).ok()?;
+        let events = fs::read_to_string(format!("/sys/fs/cgroup{}/memory.events", path.trim())).ok()?;
+        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+        (kills != "0").then(|| {
+            let (bytes, place) = (limit.value, limit.from.short());
+            format!("out of memory: the limit is {bytes} bytes; raise resource_limits.memory ({place})")
+        })
     }
 
     /// Ends the router before everything else, so that its last lines are written and read.
