@@ -6,7 +6,8 @@ use crate::harness::{SERVER, Sandbox, code, left_over, text};
 
 fn checks(sandbox: &Sandbox, env: &[(&str, &str)]) -> (i32, Vec<Value>) {
     let output = sandbox.command(&["doctor", "--json"]).envs(env.iter().copied()).output().unwrap();
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    let value: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
     assert_eq!(value["ok"], code(&output) == 0);
     (code(&output), value["checks"].as_array().unwrap().clone())
 }

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 
-use crate::harness::{Sandbox, code, left_over, text};
+use crate::harness::{REPO, SERVER, Sandbox, code, left_over, text};
 
 /// The one line that a failure is told in.
 fn only_line(output: &Output) -> String {
@@ -93,4 +93,20 @@ fn a_full_runtime_directory_and_a_podman_that_is_missing_are_one_line() {
     let said = only_line(&sandbox.command(&["run", "--", "true"]).env("XDG_RUNTIME_DIR", &dir).output().unwrap());
     assert!(said.contains(dir.to_str().unwrap()), "{said}");
     assert_eq!(left_over(), [""; 0]);
+}
+
+#[test]
+fn a_privileged_default_in_containers_conf_gives_the_command_nothing() {
+    for (identity, effective, bounding) in [("root", "cb", "cb"), ("host-user", "00", "00")] {
+        let sandbox = Sandbox::with(&format!("{REPO}identity: {identity}\n"), SERVER);
+        let conf = sandbox.scratch("containers.conf");
+        fs::write(&conf, "[containers]\nprivileged = true\n").unwrap();
+        let mut command =
+            sandbox.command(&["run", "--", "grep", "-E", "CapEff|CapBnd|NoNewPrivs", "/proc/self/status"]);
+        let output = command.env("CONTAINERS_CONF_OVERRIDE", &conf).output().unwrap();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        let expected =
+            format!("CapEff:\t00000000000000{effective}\nCapBnd:\t00000000000000{bounding}\nNoNewPrivs:\t1\n");
+        assert_eq!(text(&output.stdout), expected, "{identity}");
+    }
 }
