@@ -113,8 +113,14 @@ pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended
 }
 
 fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
-    // No detach keys: every byte is the command's.
-    let mut args = vec!["exec".to_owned(), "--interactive".to_owned(), "--detach-keys=".to_owned()];
+    // No detach keys: every byte is the command's. Not privileged: a containers.conf with `privileged = true` reaches no
+    // container of kube play, but every `podman exec`.
+    let mut args = vec![
+        "exec".to_owned(),
+        "--interactive".to_owned(),
+        "--detach-keys=".to_owned(),
+        "--privileged=false".to_owned(),
+    ];
     if exec.tty {
         args.push("--tty".to_owned());
         args.extend(exec.term.map(|term| format!("--env=TERM={term}")));

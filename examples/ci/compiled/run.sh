@@ -764,7 +764,7 @@ manifest | podman --log-level=error kube play --quiet --start=false --build=fals
 podman network connect sandboxc-egress-ffa2da3e sandboxc-1218d47a090c-router-infra
 podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-1218d47a090c-default-agent >/dev/null
 podman pod start sandboxc-1218d47a090c-router >/dev/null
-podman exec sandboxc-1218d47a090c-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman exec --privileged=false sandboxc-1218d47a090c-router-router /bin/sh /etc/sandboxc/entry.sh ready
 podman pod start sandboxc-1218d47a090c-default >/dev/null
 phase=running
 podman logs --follow sandboxc-1218d47a090c-default-agent &

@@ -779,7 +779,7 @@ manifest | podman --log-level=error kube play --quiet --start=false --build=fals
 podman network connect sandboxc-egress-ffa2da3e sandboxc-1d87768eef16-router-infra
 podman update --pids-limit=2048 --memory=6442450944 --memory-swap=6442450944 sandboxc-1d87768eef16-default-agent >/dev/null
 podman pod start sandboxc-1d87768eef16-router >/dev/null
-podman exec sandboxc-1d87768eef16-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman exec --privileged=false sandboxc-1d87768eef16-router-router /bin/sh /etc/sandboxc/entry.sh ready
 podman pod start sandboxc-1d87768eef16-default >/dev/null
 phase=running
 podman logs --follow sandboxc-1d87768eef16-default-agent &

@@ -720,7 +720,7 @@ manifest | podman --log-level=error kube play --quiet --start=false --build=fals
     --no-hosts --network sandboxc-d12481a60355-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
 podman network connect sandboxc-egress-ffa2da3e sandboxc-d12481a60355-router-infra
 podman pod start sandboxc-d12481a60355-router >/dev/null
-podman exec sandboxc-d12481a60355-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman exec --privileged=false sandboxc-d12481a60355-router-router /bin/sh /etc/sandboxc/entry.sh ready
 podman pod start sandboxc-d12481a60355-default >/dev/null
 phase=running
 podman logs --follow sandboxc-d12481a60355-default-agent &
