@@ -208,10 +208,7 @@ fn the_script_runs_the_same_sandbox_without_sandboxc() {
         let (output, hash) = run_script(&sandbox, &unique(), &["sh", "-c", script]);
         let (out, stderr) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(code(&output), expected, "{out} {stderr}");
-        // podman's own warnings aside.
-        let ours: String =
-            stderr.lines().filter(|line| !line.starts_with("time=")).map(|line| format!("{line}\n")).collect();
-        assert_eq!(ours, err);
+        assert_eq!(stderr, err);
         match expected {
             0 => assert!(
                 out.contains("api.example.com") && out.ends_with(&format!("{}\n6\n", sandbox.repo().display())),
