@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::RuntimeError;
 use super::ctrlog::{Follower, Stream};
 use crate::plan::Plan;
-use crate::policy::{Policy, Reason, Verdict, parse_dns_line};
+use crate::policy::{HostName, Policy, Reason, Verdict, parse_dns_line};
 
 /// A reader of the router's output.
 #[derive(Debug)]
@@ -85,6 +85,10 @@ fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
     if map.get("rule").is_some_and(|rule| rule == "") {
         map.insert("rule".to_owned(), Value::Null);
     }
+    // The stream part of nginx cannot lower a name; `explain` shows the normal form.
+    if let Some(name) = map.get("host").and_then(Value::as_str).and_then(HostName::from_wire) {
+        map.insert("host".to_owned(), name.as_str().into());
+    }
     map.insert("session".to_owned(), session.into());
     Some(map)
 }
@@ -132,6 +136,10 @@ mod tests {
     #[test]
     fn a_line_that_is_no_json_object_is_no_decision() {
         assert!(decision_line("[1]", "s").is_none());
-        assert_eq!(decision_line("{\"a\":1}", "s").unwrap()["session"], "s");
+        let line = decision_line(r#"{"host":"API.Example.COM.","rule":""}"#, "s").unwrap();
+        assert_eq!(
+            (&line["session"], &line["host"], &line["rule"]),
+            (&json!("s"), &json!("api.example.com"), &Value::Null)
+        );
     }
 }
