@@ -4,15 +4,23 @@
 //! this room. Invariant: pure; no I/O, no clock. May depend on: `source`.
 
 mod address;
+mod credential;
 mod decide;
 mod dnslog;
 mod host;
+mod inspect;
+mod path;
+mod request;
 mod rule;
 mod table;
 
 pub use address::{NEVER, SPECIAL, is_special, subtract, unwrap_address};
+pub use credential::{AwsVariables, Credential, CredentialKind};
 pub use decide::{Decision, Reason, Tier, Verdict};
 pub use dnslog::{DnsQuery, parse_dns_line};
 pub use host::{HostError, HostName, HostPattern, parse_pattern};
+pub use inspect::Inspection;
+pub use path::PathGlob;
+pub use request::{GraphqlRule, HttpRequest, RequestRule};
 pub use rule::{Policy, Rule, RuleId, RuleSet};
 pub use table::{Row, Scope};

@@ -45,6 +45,7 @@ impl Lists {
             deny: rules(&self.deny, sources),
             ceiling: self.ceiling.as_ref().map(|c| rules(&c.value, sources)),
             reachable: IpNet::aggregate(&reachable.iter().map(|l| l.value).collect::<Vec<_>>()),
+            credentials: Vec::new(),
         }
     }
 }
@@ -55,6 +56,7 @@ fn rules(entries: &[Named], sources: &SourceMap) -> RuleSet {
         pattern: named.entry.pattern.clone(),
         ports: named.entry.ports.clone(),
         private: named.entry.private.is_some(),
+        request: None,
         from: sources.place(named.entry.span),
     };
     RuleSet::new(entries.iter().map(rule).collect())

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde::Serialize;
 
 use super::host::HostName;
+use super::inspect::Inspection;
 use super::rule::{Policy, Rule, RuleId};
 use crate::source::Place;
 
@@ -24,6 +25,8 @@ pub enum Verdict {
 pub enum Tier {
     /// Port 443: routed by the SNI of the `ClientHello`, not decrypted.
     Passthrough,
+    /// Port 443: decrypted with the session's CA, since rules about requests or credentials concern the host.
+    Inspected,
     /// Port 80: routed by the Host header.
     Http,
     /// A named port: a router port of its own that leads to one host and port.
@@ -44,6 +47,7 @@ impl Tier {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passthrough => "passthrough",
+            Self::Inspected => "inspected",
             Self::Http => "http",
             Self::Tcp => "tcp",
         }
@@ -74,11 +78,39 @@ pub enum Reason {
     AddressRefused,
     /// Allowed and resolved, but the host did not answer. Never the answer of [`Policy::decide`].
     UpstreamFailed,
+    /// The path has no safe canonical form.
+    BadPath,
+    /// The path's entries do not name the method.
+    MethodNotAllowed,
+    /// No entry names the path.
+    PathNotAllowed,
+    /// A top-level field or the operation's type is not on the list.
+    GraphqlNotAllowed,
+    /// A body that a rule reads is not what it can read.
+    BadBody,
+    /// A body that must be read whole is larger than the cap.
+    BodyTooLarge,
+    /// SNI and Host or `:authority` are not one name.
+    Misdirected,
+    /// Inspected suffix entries reach one label below their base: a certificate's wildcard covers no more.
+    TooDeep,
+    /// A surrogate where its credential has no business.
+    Leak,
+    /// A header of a scoped credential holds something else than its surrogate.
+    ForeignCredential,
+    /// A credential header is there twice.
+    DuplicateCredential,
+    /// The router has no valid token at the moment.
+    CredentialUnavailable,
+    /// A way of signing that cannot be redone.
+    UnsupportedSignature,
+    /// The target repository is not proven to be on the credential's list.
+    RepositoryNotAllowed,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 24] = [
         Self::Allowed,
         Self::BadHost,
         Self::NotTls,
@@ -89,6 +121,20 @@ impl Reason {
         Self::AboveCeiling,
         Self::AddressRefused,
         Self::UpstreamFailed,
+        Self::BadPath,
+        Self::MethodNotAllowed,
+        Self::PathNotAllowed,
+        Self::GraphqlNotAllowed,
+        Self::BadBody,
+        Self::BodyTooLarge,
+        Self::Misdirected,
+        Self::TooDeep,
+        Self::Leak,
+        Self::ForeignCredential,
+        Self::DuplicateCredential,
+        Self::CredentialUnavailable,
+        Self::UnsupportedSignature,
+        Self::RepositoryNotAllowed,
     ];
 
     /// The stable code.
@@ -104,6 +150,20 @@ impl Reason {
             Self::AboveCeiling => "above-ceiling",
             Self::AddressRefused => "address-refused",
             Self::UpstreamFailed => "upstream-failed",
+            Self::BadPath => "bad-path",
+            Self::MethodNotAllowed => "method-not-allowed",
+            Self::PathNotAllowed => "path-not-allowed",
+            Self::GraphqlNotAllowed => "graphql-not-allowed",
+            Self::BadBody => "bad-body",
+            Self::BodyTooLarge => "body-too-large",
+            Self::Misdirected => "misdirected",
+            Self::TooDeep => "too-deep",
+            Self::Leak => "leak",
+            Self::ForeignCredential => "foreign-credential",
+            Self::DuplicateCredential => "duplicate-credential",
+            Self::CredentialUnavailable => "credential-unavailable",
+            Self::UnsupportedSignature => "unsupported-signature",
+            Self::RepositoryNotAllowed => "repository-not-allowed",
         }
     }
 
@@ -120,6 +180,20 @@ impl Reason {
             Self::AboveCeiling => "the server's ceiling does not include it",
             Self::AddressRefused => "the name does not resolve to an address that may be reached",
             Self::UpstreamFailed => "the host is allowed but did not answer",
+            Self::BadPath => "the path holds `..`, `//`, `\\`, an encoded control byte, or is encoded twice",
+            Self::MethodNotAllowed => "no entry for this host permits this method here",
+            Self::PathNotAllowed => "no entry for this host permits this path",
+            Self::GraphqlNotAllowed => "the entry's `graphql` does not permit this operation",
+            Self::BadBody => "the body is no plain JSON in UTF-8 that a rule can read",
+            Self::BodyTooLarge => "the body is larger than what is read whole for a rule or a signature (1 MiB)",
+            Self::Misdirected => "the request is for another host than the TLS connection",
+            Self::TooDeep => "an inspected suffix covers one label only, as certificates do",
+            Self::Leak => "the request carries the surrogate of a credential outside of its scope",
+            Self::ForeignCredential => "the request carries a credential that is not the sandbox's own",
+            Self::DuplicateCredential => "a credential header is there more than once",
+            Self::CredentialUnavailable => "the router could not get a token for this credential",
+            Self::UnsupportedSignature => "this way of signing cannot be done anew by the router",
+            Self::RepositoryNotAllowed => "the request's repository is not on the credential's list, or cannot be told",
         }
     }
 
@@ -140,6 +214,20 @@ impl Reason {
                  server's network.reachable"
             }
             Self::UpstreamFailed => "try again later",
+            Self::BadPath => "request the resource by its plain path",
+            Self::MethodNotAllowed => "add the method to the entry's `methods`",
+            Self::PathNotAllowed => "add the path to the entry's `paths`",
+            Self::GraphqlNotAllowed => "add the field to `queries`, `mutations` or `subscriptions`",
+            Self::BadBody => "send one GraphQL operation as uncompressed JSON without duplicate keys",
+            Self::BodyTooLarge => "send a smaller body, or for AWS let the client send x-amz-content-sha256",
+            Self::Misdirected => "open a connection of its own for each host",
+            Self::TooDeep => "add an entry for the longer suffix or the exact host",
+            Self::Leak => "use the credential only with the hosts, headers, methods and paths of its config entry",
+            Self::ForeignCredential => "use the variable of the sandbox, or ask for `allow_foreign_credentials: true`",
+            Self::DuplicateCredential => "send it once",
+            Self::CredentialUnavailable => "see the session's network log, and try again",
+            Self::UnsupportedSignature => "see the log's line for the SDK setting that avoids it",
+            Self::RepositoryNotAllowed => "name the repository in the request, or add it to `repositories`",
         }
     }
 }
@@ -159,6 +247,9 @@ pub struct Decision {
     pub tier: Tier,
     /// The names may resolve to special-purpose addresses.
     pub private: bool,
+    /// What else must hold for each request; None where the connection's verdict is the last word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inspection: Option<Inspection>,
 }
 
 impl Decision {
@@ -170,6 +261,7 @@ impl Decision {
             from: rule.map(|r| r.from.clone()),
             tier: Tier::of_port(port),
             private: false,
+            inspection: None,
         }
     }
 }
@@ -209,6 +301,7 @@ impl Policy {
             from: Some(rule.from.clone()),
             tier: Tier::of_port(port),
             private,
+            inspection: None,
         }
     }
 

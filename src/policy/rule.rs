@@ -6,7 +6,9 @@ use std::fmt;
 use ipnet::IpNet;
 use serde::Serialize;
 
+use super::credential::Credential;
 use super::host::{HostName, HostPattern};
+use super::request::RequestRule;
 use crate::source::Place;
 
 /// Name of a rule in every log line, table and explanation: where in the config it stands, e.g. `repo.allow[2]`,
@@ -46,6 +48,9 @@ pub struct Rule {
     pub ports: BTreeSet<u16>,
     /// The names it matches may resolve to special-purpose addresses.
     pub private: bool,
+    /// What it says about requests; None is a plain entry, which permits them all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestRule>,
     /// The file and line that gave it.
     pub from: Place,
 }
@@ -135,4 +140,7 @@ pub struct Policy {
     pub ceiling: Option<RuleSet>,
     /// Special-purpose ranges that the server says may be reached.
     pub reachable: Vec<IpNet>,
+    /// What the router adds to requests, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<Credential>,
 }

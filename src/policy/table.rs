@@ -120,6 +120,7 @@ mod tests {
                 pattern: parse_pattern(pattern).unwrap().0,
                 ports,
                 private,
+                request: None,
                 from: Place::built_in(),
             };
             rules.into_iter().enumerate().map(rule).collect()
@@ -136,6 +137,7 @@ mod tests {
             deny: RuleSet::new(deny),
             ceiling: capped.then(|| RuleSet::new(ceiling)),
             reachable: Vec::<IpNet>::new(),
+            credentials: Vec::new(),
         }
     }
 

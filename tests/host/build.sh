@@ -1,5 +1,5 @@
 #!/bin/bash
-# build.sh SUITE OUT: makes OUT/root (a bootable Debian) and, inside it, /srv/images/{router,agent}.tar.
+# build.sh SUITE OUT: makes OUT/root (a bootable Debian) and, inside it, /srv/images/{router,agent,clients}.tar.
 # Everything comes from the Debian mirror that this machine's apt already uses.
 # What is built depends on this file and SUITE alone: `host` keys its cache by them.
 set -euo pipefail
@@ -9,11 +9,16 @@ suite=$1 out=$2
 root_packages=(
   systemd systemd-sysv dbus dbus-user-session libpam-systemd login passwd
   podman netavark aardvark-dns passt uidmap crun catatonit fuse-overlayfs nftables slirp4netns
-  procps iproute2 iputils-ping python3 curl ca-certificates dnsmasq-base openssl git strace bsdutils netcat-openbsd
+  procps iproute2 iputils-ping python3 curl ca-certificates dnsmasq-base openssl git strace bsdutils netcat-openbsd njs
 )
 router_packages=(nginx libnginx-mod-stream libnginx-mod-http-js dnsmasq-base ca-certificates)
 agent_packages=(
   ca-certificates curl git openssh-client openssl python3 bind9-dnsutils iproute2 netcat-openbsd procps
+)
+# Every client of HTTPS that Debian has and that reads trust settings in a way of its own.
+client_packages=(
+  "${agent_packages[@]}" wget nodejs npm golang-go cargo default-jdk-headless maven python3-requests python3-httpx python3-pip python3-venv
+  python3-boto3 python3-grpcio
 )
 
 # What upstream versions a suite is known to bring, as shell patterns. The tests' claims are about these.
@@ -154,6 +159,8 @@ router=$!
 debian agent "$images/agent.tar" "$(list "${agent_packages[@]}")" --skip=output/dev \
   --customize-hook="cp '$out/root/srv/internet/ca.pem' \"\$1/usr/local/share/ca-certificates/test-internet.crt\"" \
   --customize-hook='chroot "$1" update-ca-certificates >/dev/null 2>&1'
+# This one trusts nothing but Debian's own roots: what it needs more, sandboxc must bring.
+debian clients "$images/clients.tar" "$(list "${client_packages[@]}")" --skip=output/dev
 wait "$router"
 check_versions
 mv "$out"/*.versions "$images/"

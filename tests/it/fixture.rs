@@ -23,6 +23,7 @@ pub fn rules(list: &str, entries: &[&str]) -> RuleSet {
             pattern,
             ports: port.into_iter().collect::<BTreeSet<u16>>(),
             private: text.starts_with('!'),
+            request: None,
             from: at(".sandboxc/sandbox.yaml", u32::try_from(index).unwrap() + 5),
         }
     };

@@ -21,6 +21,7 @@ fn broad_policy() -> Policy {
         deny: rules("server.deny", &[".d.a.test", "*.c.b.a.test"]),
         ceiling: None,
         reachable: vec!["203.0.113.0/24".parse().unwrap()],
+        credentials: Vec::new(),
     }
 }
 
@@ -64,6 +65,7 @@ fn policy() -> Policy {
             ],
         )),
         reachable: vec!["203.0.113.0/24".parse().unwrap()],
+        credentials: Vec::new(),
     }
 }
 

@@ -46,6 +46,7 @@ fn policy() -> Policy {
         ),
         ceiling: None,
         reachable: vec!["203.0.113.0/24".parse().unwrap(), "10.66.0.0/16".parse().unwrap()],
+        credentials: Vec::new(),
     }
 }
 
