@@ -160,7 +160,10 @@ debian agent "$images/agent.tar" "$(list "${agent_packages[@]}")" --skip=output/
   --customize-hook="cp '$out/root/srv/internet/ca.pem' \"\$1/usr/local/share/ca-certificates/test-internet.crt\"" \
   --customize-hook='chroot "$1" update-ca-certificates >/dev/null 2>&1'
 # This one trusts nothing but Debian's own roots: what it needs more, sandboxc must bring.
-debian clients "$images/clients.tar" "$(list "${client_packages[@]}")" --skip=output/dev
+# Java's alternatives link manual pages and fail where their directory is missing.
+# shellcheck disable=SC2016
+debian clients "$images/clients.tar" "$(list "${client_packages[@]}")" --skip=output/dev \
+  --essential-hook='mkdir -p "$1/usr/share/man/man1"'
 wait "$router"
 check_versions
 mv "$out"/*.versions "$images/"
