@@ -10,6 +10,7 @@ mod hello;
 mod http;
 mod life;
 mod log;
+mod njs;
 mod tcp;
 mod tls;
 mod wire;

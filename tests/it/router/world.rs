@@ -222,13 +222,7 @@ fn root() -> PathBuf {
     if let Some(root) = std::env::var_os("SANDBOXC_ROUTER_ROOT") {
         return root.into();
     }
-    let cache = std::env::var_os("SANDBOXC_TESTHOST_DIR").map_or_else(default_cache, PathBuf::from).join("trixie");
-    let builds = fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path());
-    let with_image = builds.filter(|build| build.join("root/srv/images/router.tar").exists());
-    let newest = with_image.max_by_key(|build| fs::metadata(build).and_then(|m| m.modified()).ok());
-    let build = newest.unwrap_or_else(|| {
-        panic!("no router root under {}: run `tests/host/host build`, or set SANDBOXC_NO_ROUTER=1", cache.display())
-    });
+    let build = build();
     let _guard = UNPACK.lock().unwrap_or_else(PoisonError::into_inner);
     let root = build.join("router-root");
     if !root.exists() {
@@ -243,6 +237,17 @@ fn root() -> PathBuf {
         fs::rename(&new, &root).expect("a name");
     }
     root
+}
+
+/// The newest of what `tests/host/host build` made; `root` in it is the test host's own root file system.
+pub fn build() -> PathBuf {
+    let cache = std::env::var_os("SANDBOXC_TESTHOST_DIR").map_or_else(default_cache, PathBuf::from).join("trixie");
+    let builds = fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path());
+    let with_image = builds.filter(|build| build.join("root/srv/images/router.tar").exists());
+    let newest = with_image.max_by_key(|build| fs::metadata(build).and_then(|m| m.modified()).ok());
+    newest.unwrap_or_else(|| {
+        panic!("no router root under {}: run `tests/host/host build`, or set SANDBOXC_NO_ROUTER=1", cache.display())
+    })
 }
 
 fn default_cache() -> PathBuf {
