@@ -11,9 +11,9 @@ mod tcp;
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
-use super::File;
+use super::{EmitError, File};
 use crate::plan::SandboxNetwork;
-use crate::policy::{Policy, Reason};
+use crate::policy::{Policy, Reason, Rule, RuleSet};
 
 use render::render;
 
@@ -61,6 +61,18 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
+}
+
+/// Refuses what the files would silently leave out: nothing in them looks into a connection yet.
+pub(super) fn refuse_inspected(policy: &Policy) -> Result<(), EmitError> {
+    let rules = [Some(&policy.allow), policy.ceiling.as_ref()].into_iter().flatten().flat_map(RuleSet::rules);
+    let rule = rules.into_iter().find(|rule: &&Rule| rule.request.is_some());
+    let what = match (rule, policy.credentials.first()) {
+        (Some(rule), _) => format!("request rules of `{}` ({})", rule.pattern, rule.from.short()),
+        (None, Some(credential)) => format!("the credential `{}` ({})", credential.name, credential.from.short()),
+        (None, None) => return Ok(()),
+    };
+    Err(EmitError::CannotKeep { what, why: "the router of this version does not inspect yet; remove it".to_owned() })
 }
 
 /// Files mounted read-only at `/etc/sandboxc` in the gate and the forwarder.

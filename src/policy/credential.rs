@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::host::HostPattern;
+use super::host::{HostName, HostPattern};
 use super::path::PathGlob;
+use super::request::names_method;
 use crate::source::Place;
 
 /// One credential that the router adds, and the agent knows a surrogate of.
@@ -25,6 +26,19 @@ pub struct Credential {
     pub allow_foreign: bool,
     /// The file and line that gave it.
     pub from: Place,
+}
+
+impl Credential {
+    /// True if requests of this host may carry it.
+    pub fn is_for_host(&self, host: &HostName) -> bool {
+        self.scopes.iter().any(|scope| scope.matches(host))
+    }
+
+    /// True if it is for this method and this path, which must be canonical.
+    pub fn is_for_request(&self, method: &str, canonical: &str) -> bool {
+        self.methods.as_ref().is_none_or(|methods| names_method(methods, method))
+            && self.paths.as_ref().is_none_or(|paths| paths.iter().any(|glob| glob.matches(canonical)))
+    }
 }
 
 /// Kinds of credentials.

@@ -283,25 +283,38 @@ impl Policy {
         }
         let owner = target.owner(&self.allow);
         let Some(first) = owner.first() else { return deny(Reason::NotAllowed, None) };
-        let Some(rule) = owner.iter().find(|r| r.covers_port(port)) else {
+        // What nobody could enforce there must not permit either: rules about requests are for names on 80 and 443.
+        let name = target.name().filter(|_| matches!(port, 80 | 443));
+        let covers = |rule: &&Rule| rule.covers_port(port) && (rule.request.is_none() || name.is_some());
+        let owner_here: Vec<&Rule> = owner.iter().copied().filter(covers).collect();
+        let plain = owner_here.iter().find(|rule| rule.request.is_none());
+        let Some(rule) = plain.or(owner_here.first()) else {
             return deny(Reason::PortNotAllowed, Some(first));
         };
         let mut private = owner.iter().any(|r| r.private);
+        let mut cap_here = None;
         if let Some(ceiling) = &self.ceiling {
             let cap = target.owner(ceiling);
-            if !cap.iter().any(|r| r.covers_port(port)) {
+            let here: Vec<&Rule> = cap.iter().copied().filter(covers).collect();
+            if here.is_empty() {
                 return deny(Reason::AboveCeiling, cap.first().copied());
             }
             private &= cap.iter().any(|r| r.private);
+            cap_here = Some(here);
+        }
+        let inspection = name.and_then(|name| self.inspection(name, port, &owner_here, cap_here.as_deref()));
+        let inspected = inspection.is_some() && port == 443;
+        if inspected && name.is_some_and(|name| self.is_too_deep(name)) {
+            return deny(Reason::TooDeep, Some(rule));
         }
         Decision {
             verdict: Verdict::Allow,
             reason: Reason::Allowed,
             rule: Some(rule.id.clone()),
             from: Some(rule.from.clone()),
-            tier: Tier::of_port(port),
+            tier: if inspected { Tier::Inspected } else { Tier::of_port(port) },
             private,
-            inspection: None,
+            inspection,
         }
     }
 
@@ -326,6 +339,13 @@ impl Target {
     fn read(host: &str) -> Option<Self> {
         let address = host.parse::<std::net::Ipv4Addr>().ok();
         address.map(|four| Self::Ip(four.into())).or_else(|| HostName::from_wire(host).map(Self::Name))
+    }
+
+    fn name(&self) -> Option<&HostName> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::Ip(_) => None,
+        }
     }
 
     fn owner<'a>(&self, set: &'a super::RuleSet) -> Vec<&'a Rule> {

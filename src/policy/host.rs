@@ -90,6 +90,17 @@ impl Serialize for HostPattern {
 }
 
 impl HostPattern {
+    /// True if this pattern alone matches a name.
+    pub fn matches(&self, name: &HostName) -> bool {
+        let below = |base: &str| name.as_str().strip_suffix(base).is_some_and(|rest| rest.ends_with('.'));
+        match self {
+            Self::Exact(exact) => exact == name,
+            Self::Suffix(base) => name.as_str() == base || below(base),
+            Self::Subdomains(base) => base.is_empty() || below(base),
+            Self::Ip(_) => false,
+        }
+    }
+
     /// Why the pattern is over-broad, if it is: a bare `*`, a top-level domain, or a public suffix
     /// (publicsuffix.org: names under which strangers register theirs).
     pub fn broad_reason(&self) -> Option<String> {

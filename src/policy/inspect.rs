@@ -2,7 +2,12 @@
 
 use serde::Serialize;
 
-use super::rule::Rule;
+use super::credential::Credential;
+use super::decide::{Decision, Reason, Tier, Verdict};
+use super::host::HostName;
+use super::path::{PathError, canonical};
+use super::request::{GraphqlKind, HttpRequest, RequestRule};
+use super::rule::{Policy, Rule};
 
 /// Why requests of a host are looked at, and what decides about each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -14,3 +19,164 @@ pub struct Inspection {
     /// Names of the credentials whose scope holds the host; none on port 80.
     pub credentials: Vec<String>,
 }
+
+impl Inspection {
+    /// True if every request is permitted, so that the host is inspected for the sake of credentials alone.
+    pub fn permits_everything(&self) -> bool {
+        self.ceiling.is_none() && self.allow.iter().any(|rule| rule.request.is_none())
+    }
+
+    /// True if a body decides: every rule that is left reads one.
+    pub fn reads_body(&self) -> bool {
+        reads_body(&self.allow) || self.ceiling.as_deref().is_some_and(reads_body)
+    }
+}
+
+fn graphql(rule: &Rule) -> Option<&super::request::GraphqlRule> {
+    rule.request.as_ref()?.graphql.as_ref()
+}
+
+fn reads_body(rules: &[Rule]) -> bool {
+    rules.iter().all(|rule| graphql(rule).is_some())
+}
+
+/// The rules of a group that requests are asked against: a plain one permits them all, and makes the others moot.
+fn asked(group: &[&Rule]) -> Vec<Rule> {
+    if let Some(plain) = group.iter().find(|rule| rule.request.is_none()) {
+        return vec![(*plain).clone()];
+    }
+    let (bodies, heads): (Vec<&Rule>, Vec<&Rule>) = group.iter().partition(|rule| graphql(rule).is_some());
+    heads.into_iter().chain(bodies).cloned().collect()
+}
+
+/// What a list of rules says about a request's head.
+enum Head<'a> {
+    /// These may permit it: one that needs no body, or all that read one.
+    Permits(Vec<&'a Rule>),
+    /// This rule is for the path, but not for the method.
+    Method(&'a Rule),
+    /// None is for the path.
+    Path,
+}
+
+fn head<'a>(rules: &'a [Rule], method: &str, path: &str) -> Head<'a> {
+    let has = |rule: &Rule, what: &dyn Fn(&RequestRule) -> bool| rule.request.as_ref().is_none_or(what);
+    let for_path: Vec<&Rule> = rules.iter().filter(|rule| has(rule, &|r| r.permits_path(path))).collect();
+    let Some(first) = for_path.first() else { return Head::Path };
+    let permitting: Vec<&Rule> =
+        for_path.iter().copied().filter(|rule| has(rule, &|r| r.permits_method(method))).collect();
+    match permitting.iter().find(|rule| graphql(rule).is_none()) {
+        Some(settled) => Head::Permits(vec![settled]),
+        None if permitting.is_empty() => Head::Method(first),
+        None => Head::Permits(permitting),
+    }
+}
+
+impl Policy {
+    /// What must be looked at in a web connection to a host whose rules in `allow` and `ceiling` are these.
+    pub(super) fn inspection(
+        &self,
+        host: &HostName,
+        port: u16,
+        allow: &[&Rule],
+        ceiling: Option<&[&Rule]>,
+    ) -> Option<Inspection> {
+        let scoped = self.credentials.iter().filter(|credential| port == 443 && credential.is_for_host(host));
+        let credentials: Vec<String> = scoped.map(|credential| credential.name.clone()).collect();
+        let narrows = |rules: &[&Rule]| rules.iter().all(|rule| rule.request.is_some());
+        let ceiling = ceiling.filter(|rules| narrows(rules)).map(asked);
+        let needed = narrows(allow) || ceiling.is_some() || !credentials.is_empty();
+        needed.then(|| Inspection { allow: asked(allow), ceiling, credentials })
+    }
+
+    /// Decides about one request: the connection first, then its head. Where the answer is to allow, its `inspection`
+    /// holds what is left: the credentials, and, if [`Inspection::reads_body`], the rules that the body must satisfy.
+    pub fn decide_request(&self, host: &str, port: u16, request: &HttpRequest<'_>) -> Decision {
+        let connection = self.decide(host, port);
+        let web = matches!(connection.tier, Tier::Http | Tier::Inspected);
+        if connection.verdict == Verdict::Deny || !web {
+            return connection;
+        }
+        let deny =
+            |reason, rule: Option<&Rule>| Decision { tier: connection.tier, ..Decision::deny(reason, rule, port) };
+        let path = canonical(request.target);
+        if !is_method(request.method) || path == Err(PathError::NoSlash) {
+            return deny(Reason::BadRequest, None);
+        }
+        let Some(inspection) = &connection.inspection else { return connection };
+        let Ok(path) = path else { return deny(Reason::BadPath, None) };
+        let allow = match head(&inspection.allow, request.method, &path) {
+            Head::Permits(rules) => rules,
+            Head::Method(rule) => return deny(Reason::MethodNotAllowed, Some(rule)),
+            Head::Path => return deny(Reason::PathNotAllowed, inspection.allow.first()),
+        };
+        let ceiling = match &inspection.ceiling {
+            None => None,
+            Some(rules) => match head(rules, request.method, &path) {
+                Head::Permits(rules) => Some(rules),
+                Head::Method(rule) => return deny(Reason::AboveCeiling, Some(rule)),
+                Head::Path => return deny(Reason::AboveCeiling, rules.first()),
+            },
+        };
+        let credentials = inspection.credentials.iter();
+        let applies = |name: &&String| {
+            self.credentials.iter().any(|c| c.name == **name && c.is_for_request(request.method, &path))
+        };
+        let first = allow.first().copied();
+        let owned = |rules: Vec<&Rule>| rules.into_iter().cloned().collect();
+        Decision {
+            rule: first.map(|rule| rule.id.clone()),
+            from: first.map(|rule| rule.from.clone()),
+            inspection: Some(Inspection {
+                credentials: credentials.filter(applies).cloned().collect(),
+                allow: owned(allow),
+                ceiling: ceiling.map(owned),
+            }),
+            ..connection
+        }
+    }
+
+    /// Decides about one GraphQL operation: the head, then the body if a rule reads it. One single rule must permit all
+    /// of its top-level fields.
+    pub fn decide_graphql(
+        &self,
+        host: &str,
+        port: u16,
+        request: &HttpRequest<'_>,
+        kind: GraphqlKind,
+        fields: &[&str],
+    ) -> Decision {
+        let head = self.decide_request(host, port, request);
+        let Some(inspection) = head.inspection.as_ref().filter(|_| head.verdict == Verdict::Allow) else { return head };
+        let deny = |reason, rule: Option<&Rule>| Decision { tier: head.tier, ..Decision::deny(reason, rule, port) };
+        let permitting = |rules: &[Rule]| {
+            let permits = |rule: &&Rule| graphql(rule).is_none_or(|body| body.permits(kind, fields.iter().copied()));
+            rules.iter().find(permits).cloned()
+        };
+        let Some(rule) = permitting(&inspection.allow) else {
+            return deny(Reason::GraphqlNotAllowed, inspection.allow.first());
+        };
+        if let Some(rules) = &inspection.ceiling {
+            if permitting(rules).is_none() {
+                return deny(Reason::AboveCeiling, rules.first());
+            }
+        }
+        Decision { rule: Some(rule.id), from: Some(rule.from), ..head }
+    }
+
+    /// The credentials that a request over HTTPS may carry; the path must be canonical.
+    pub fn credentials_for(&self, host: &str, method: &str, canonical: &str) -> Vec<&Credential> {
+        let Some(host) = HostName::from_wire(host) else { return Vec::new() };
+        let fits = |c: &&Credential| c.is_for_host(&host) && c.is_for_request(method, canonical);
+        self.credentials.iter().filter(fits).collect()
+    }
+}
+
+/// A token (RFC 9110 5.6.2) other than CONNECT, which is for proxies.
+fn is_method(method: &str) -> bool {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !method.is_empty() && method.bytes().all(token) && method != "CONNECT"
+}
+
+#[cfg(test)]
+mod tests;

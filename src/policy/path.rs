@@ -1,15 +1,259 @@
 //! Paths of requests: one canonical form, and globs that match it.
+//!
+//! A canonical path is a row of tokens: a byte, or a `%XX` that stays. Globs match tokens, so that no wildcard ends inside
+//! of an escape, and [`PathGlob::regex`] says the same about the path as it came.
 
 use serde::Serialize;
+use thiserror::Error;
 
-/// A glob for canonical paths: `*` stays inside a segment, `**` crosses segments, all else is literal.
+/// Why a path has no safe canonical form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PathError {
+    /// An absolute URI, `*`, an authority, nothing.
+    #[error("it does not start with `/`")]
+    NoSlash,
+    /// `.` or `..`, also encoded, with `;` parameters, or between encoded slashes.
+    #[error("it has a `.` or `..` segment")]
+    DotSegment,
+    /// `//`.
+    #[error("it has an empty segment (`//`)")]
+    EmptySegment,
+    /// `\` or `%5C`.
+    #[error("it has a backslash")]
+    Backslash,
+    /// A control byte, a space or a non-ASCII byte, or an encoded control byte.
+    #[error("it has a control byte, a space or a byte that is not ASCII")]
+    Byte,
+    /// `#`.
+    #[error("it has a fragment (`#`)")]
+    Fragment,
+    /// `%` without two hexadecimal digits.
+    #[error("it has a `%` that starts no escape")]
+    Escape,
+    /// `%252e`.
+    #[error("it is encoded twice (`%25` before two hexadecimal digits)")]
+    Twice,
+    /// A glob with `?`.
+    #[error("it has a query, and queries are not matched")]
+    Query,
+    /// A glob with `***`, or with more wildcards than anyone means.
+    #[error("it has a wildcard that is neither `*` nor `**`, or more than 16 of them")]
+    Wildcard,
+}
+
+const MOST_WILDCARDS: usize = 16;
+
+/// The canonical form of a request target's path; the query is left out. Escapes of unreserved characters (RFC 3986 2.3)
+/// are decoded, others written with upper-case digits; `%2F` stays and separates nothing. What servers read in different
+/// ways is an error.
+pub fn canonical(target: &str) -> Result<String, PathError> {
+    let path = target.split('?').next().unwrap_or("");
+    if !path.starts_with('/') {
+        return Err(PathError::NoSlash);
+    }
+    let mut out = String::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'%' => {
+                let decoded = escape(&mut rest).ok_or(PathError::Escape)?;
+                match decoded {
+                    0..0x20 | 0x7f => return Err(PathError::Byte),
+                    b'\\' => return Err(PathError::Backslash),
+                    _ if is_unreserved(decoded) => out.push(char::from(decoded)),
+                    _ => out.push_str(&format!("%{decoded:02X}")),
+                }
+            }
+            b'\\' => return Err(PathError::Backslash),
+            b'#' => return Err(PathError::Fragment),
+            0..=0x20 | 0x7f.. => return Err(PathError::Byte),
+            _ => out.push(char::from(byte)),
+        }
+    }
+    if out.contains("//") {
+        return Err(PathError::EmptySegment);
+    }
+    // A server that decodes `%2F` before it resolves dots must find none either.
+    if out.split('/').flat_map(|part| part.split("%2F")).any(is_dots) {
+        return Err(PathError::DotSegment);
+    }
+    let twice = |(at, _): (usize, &str)| out.bytes().skip(at + 3).take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    if out.match_indices("%25").any(twice) {
+        return Err(PathError::Twice);
+    }
+    Ok(out)
+}
+
+fn escape(bytes: &mut std::str::Bytes<'_>) -> Option<u8> {
+    let mut digit = || char::from(bytes.next()?).to_digit(16);
+    let (high, low) = (digit()?, digit()?);
+    u8::try_from(high * 16 + low).ok()
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// `.` and `..`, also before parameters, which some servers cut off first.
+fn is_dots(segment: &str) -> bool {
+    let name = segment.split(';').next().unwrap_or("");
+    let name = name.split("%3B").next().unwrap_or("");
+    matches!(name, "." | "..")
+}
+
+/// A regular expression (PCRE, no anchors) that is found in a path as it came, starting with `/` and without its query,
+/// exactly if [`canonical`] refuses it.
+pub fn refused_paths() -> String {
+    let slash = "(?:/|%2[Ff])";
+    let other = r"(?:[^0-9A-Fa-f]|\z)";
+    let hex = "(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6])";
+    [
+        r"[^\x21-\x7e]|[\x23\x5c]".to_owned(),
+        format!(r"%(?:{other}|[0-9A-Fa-f]{other})|%[01]|%7[Ff]|%5[Cc]"),
+        format!(r"{slash}(?:\.|%2[Ee]){{1,2}}(?:/|;|%2[Ff]|%3[Bb]|\z)"),
+        "//".to_owned(),
+        format!("%25{hex}{{2}}"),
+    ]
+    .join("|")
+}
+
+/// A glob for canonical paths: `*` stays inside a segment, `**` crosses segments, all else is literal. Either may match
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct PathGlob(String);
 
+/// What a glob or a path is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'a> {
+    /// A byte, or an escape that stays.
+    Literal(&'a str),
+    /// `*`.
+    Segment,
+    /// `**`.
+    Any,
+}
+
 impl PathGlob {
+    /// Reads a glob, and writes its literals in canonical form. A `*` that is meant literally is written `%2A`, as in
+    /// the requests that it shall match.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        if text.contains('?') {
+            return Err(PathError::Query);
+        }
+        let glob = Self(canonical(text)?);
+        let wildcards = glob.tokens().iter().filter(|token| !matches!(token, Token::Literal(_))).count();
+        if text.contains("***") || wildcards > MOST_WILDCARDS {
+            return Err(PathError::Wildcard);
+        }
+        Ok(glob)
+    }
+
     /// As written in the config, canonicalised.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// True if a path that [`canonical`] gave is one of those that are meant.
+    pub fn matches(&self, canonical: &str) -> bool {
+        let tokens = self.tokens();
+        // `reached[i]`: the first `i` tokens of the glob match what has been read of the path.
+        let mut reached = vec![false; tokens.len() + 1];
+        if let Some(first) = reached.first_mut() {
+            *first = true;
+        }
+        empty_matches(&tokens, &mut reached);
+        for read in split(canonical) {
+            let mut next = vec![false; tokens.len() + 1];
+            for (at, token) in tokens.iter().enumerate().filter(|&(at, _)| reached.get(at) == Some(&true)) {
+                let (stays, goes) = match token {
+                    Token::Literal(literal) => (false, *literal == read),
+                    Token::Segment => (read != "/", false),
+                    Token::Any => (true, false),
+                };
+                if let Some(here) = next.get_mut(at) {
+                    *here |= stays;
+                }
+                if let Some(after) = next.get_mut(at + 1) {
+                    *after |= goes;
+                }
+            }
+            empty_matches(&tokens, &mut next);
+            reached = next;
+        }
+        reached.last() == Some(&true)
+    }
+
+    /// A regular expression (PCRE) without anchors for the path as it came: anchored on both ends, it matches the raw
+    /// paths whose canonical form the glob matches, among those that have one ([`refused_paths`]). All that is neither
+    /// letter nor digit is written `\xHH`.
+    pub fn regex(&self) -> String {
+        let one = |token: &Token<'_>| match token {
+            Token::Segment => r"(?:[^/%]|%[0-9A-Fa-f]{2})*".to_owned(),
+            Token::Any => r"(?:[^%]|%[0-9A-Fa-f]{2})*".to_owned(),
+            Token::Literal(literal) => literal_regex(literal),
+        };
+        self.tokens().iter().map(one).collect()
+    }
+
+    fn tokens(&self) -> Vec<Token<'_>> {
+        let mut tokens = Vec::new();
+        for token in split(&self.0) {
+            match (token, tokens.last()) {
+                ("*", Some(Token::Segment)) => {
+                    tokens.pop();
+                    tokens.push(Token::Any);
+                }
+                ("*", _) => tokens.push(Token::Segment),
+                (literal, _) => tokens.push(Token::Literal(literal)),
+            }
+        }
+        tokens
+    }
 }
+
+/// Wildcards match nothing, too.
+fn empty_matches(tokens: &[Token<'_>], reached: &mut [bool]) {
+    for (at, token) in tokens.iter().enumerate() {
+        if !matches!(token, Token::Literal(_)) && reached.get(at) == Some(&true) {
+            if let Some(after) = reached.get_mut(at + 1) {
+                *after = true;
+            }
+        }
+    }
+}
+
+/// The tokens of a canonical path.
+fn split(canonical: &str) -> impl Iterator<Item = &str> {
+    let mut rest = canonical;
+    std::iter::from_fn(move || {
+        let length = if rest.starts_with('%') { 3 } else { 1 };
+        let (token, after) = rest.split_at_checked(length).filter(|_| !rest.is_empty())?;
+        rest = after;
+        Some(token)
+    })
+}
+
+fn literal_regex(literal: &str) -> String {
+    let digit = |c: char| match c.is_ascii_digit() {
+        true => c.to_string(),
+        false => format!("[{}{}]", c.to_ascii_uppercase(), c.to_ascii_lowercase()),
+    };
+    let escape = |hex: &str| format!("%{}", hex.chars().map(digit).collect::<String>());
+    match literal.as_bytes() {
+        [byte] => {
+            let itself = match byte.is_ascii_alphanumeric() {
+                true => literal.to_owned(),
+                false => format!("\\x{byte:02x}"),
+            };
+            match is_unreserved(*byte) {
+                true => format!("(?:{itself}|{})", escape(&format!("{byte:02X}"))),
+                false => itself,
+            }
+        }
+        _ => escape(literal.trim_start_matches('%')),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -36,3 +36,55 @@ pub struct HttpRequest<'a> {
     /// The request target, raw: path and query.
     pub target: &'a str,
 }
+
+/// Types of GraphQL operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GraphqlKind {
+    /// Reads.
+    Query,
+    /// Writes.
+    Mutation,
+    /// Listens.
+    Subscription,
+}
+
+impl RequestRule {
+    /// True if the rule is for this method. One with `graphql` reads a body, so it is never for GET.
+    pub fn permits_method(&self, method: &str) -> bool {
+        match (&self.methods, &self.graphql) {
+            (None, None) => true,
+            (None, Some(_)) => method == "POST",
+            (Some(_), Some(_)) if matches!(method, "GET" | "HEAD") => false,
+            (Some(methods), _) => names_method(methods, method),
+        }
+    }
+
+    /// True if the rule is for this path, which must be canonical.
+    pub fn permits_path(&self, canonical: &str) -> bool {
+        match &self.paths {
+            Some(paths) => paths.iter().any(|glob| glob.matches(canonical)),
+            None => self.graphql.is_none() || canonical == GRAPHQL_PATH,
+        }
+    }
+}
+
+impl GraphqlRule {
+    /// True if every one of an operation's top-level fields may be selected.
+    pub fn permits<'a>(&self, kind: GraphqlKind, fields: impl IntoIterator<Item = &'a str>) -> bool {
+        let known = match kind {
+            GraphqlKind::Query => &self.queries,
+            GraphqlKind::Mutation => &self.mutations,
+            GraphqlKind::Subscription => &self.subscriptions,
+        };
+        !known.is_empty() && (known.contains("*") || fields.into_iter().all(|field| known.contains(field)))
+    }
+}
+
+/// The path of GraphQL requests unless a rule says otherwise.
+pub const GRAPHQL_PATH: &str = "/graphql";
+
+/// True if a list of methods names this one; GET brings HEAD (RFC 9110 9.3.2).
+pub(super) fn names_method(methods: &BTreeSet<String>, method: &str) -> bool {
+    methods.contains(method) || (method == "HEAD" && methods.contains("GET"))
+}

@@ -97,6 +97,11 @@ impl RuleSet {
         self.groups.iter().map(|(pattern, indices)| (pattern, self.pick(indices)))
     }
 
+    /// True if a rule has just this pattern.
+    pub(super) fn has(&self, pattern: &HostPattern) -> bool {
+        self.groups.contains_key(pattern)
+    }
+
     /// The group of the most specific pattern that matches: exact, then the longest suffix; of `.x` and `*.x` for
     /// one base the latter. Empty if none does.
     pub fn owner(&self, host: &HostName) -> Vec<&Rule> {

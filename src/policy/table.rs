@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use serde::Serialize;
 
-use super::decide::{Decision, Reason, Target};
+use super::decide::{Decision, Reason, Target, Tier, Verdict};
 use super::host::{HostName, HostPattern};
 use super::rule::{Policy, RuleSet};
 
@@ -48,11 +48,16 @@ impl Policy {
         self.scopes().into_iter().map(decide).collect()
     }
 
+    /// The lists of rules that there are.
+    fn sets(&self) -> impl Iterator<Item = &RuleSet> {
+        [Some(&self.allow), Some(&self.deny), self.ceiling.as_ref()].into_iter().flatten()
+    }
+
     fn scopes(&self) -> BTreeSet<Scope> {
         let mut scopes = BTreeSet::from([Scope::Below(String::new()), Scope::Addresses]);
-        let rules = [Some(&self.allow), Some(&self.deny), self.ceiling.as_ref()];
-        for rule in rules.into_iter().flatten().flat_map(RuleSet::rules) {
-            match &rule.pattern {
+        let rules = self.sets().flat_map(RuleSet::rules).map(|rule| &rule.pattern);
+        for pattern in rules.chain(self.credentials.iter().flat_map(|credential| &credential.scopes)) {
+            match pattern {
                 HostPattern::Exact(name) => scopes.extend([Scope::Host(name.clone())]),
                 HostPattern::Suffix(base) => {
                     scopes.extend(HostName::from_wire(base).map(Scope::Host));
@@ -65,6 +70,38 @@ impl Policy {
             }
         }
         scopes
+    }
+}
+
+impl Policy {
+    /// True if a name lies further below the base of its row than the wildcard of a certificate reaches: one label, and
+    /// no client takes `*.com`. So does every name where the row is for too many hosts to have a certificate at all.
+    pub(super) fn is_too_deep(&self, name: &HostName) -> bool {
+        let names = |pattern: &HostPattern| {
+            self.sets().any(|set| set.has(pattern)) || self.credentials.iter().any(|c| c.scopes.contains(pattern))
+        };
+        let suffix = |base: &str| names(&HostPattern::Suffix(base.to_owned()));
+        if names(&HostPattern::Exact(name.clone())) || suffix(name.as_str()) {
+            return false;
+        }
+        let is_row = |base: &&str| suffix(base) || names(&HostPattern::Subdomains((*base).to_owned()));
+        let base = name.self_and_parents().enumerate().skip(1).find(|(_, base)| is_row(base));
+        base.is_none_or(|(depth, base)| depth > 1 || !base.contains('.'))
+    }
+}
+
+impl Row {
+    /// The decision about hosts further below the base of the row than one label, where it is another one.
+    pub fn deeper(&self) -> Option<Decision> {
+        let deep = matches!(self.scope, Scope::Below(_)) && self.decision.tier == Tier::Inspected;
+        deep.then(|| Decision {
+            verdict: Verdict::Deny,
+            reason: Reason::TooDeep,
+            tier: Tier::of_port(443),
+            private: false,
+            inspection: None,
+            ..self.decision.clone()
+        })
     }
 }
 
@@ -82,13 +119,13 @@ impl Scope {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use ipnet::IpNet;
     use proptest::prelude::*;
     use proptest::sample::{Index, select};
 
-    use super::super::{Rule, RuleId, RuleSet, Verdict, parse_pattern};
+    use super::super::{
+        Credential, CredentialKind, GraphqlRule, PathGlob, RequestRule, Rule, RuleId, RuleSet, parse_pattern,
+    };
     use super::*;
     use crate::source::Place;
 
@@ -112,23 +149,56 @@ mod tests {
     ];
     const PORTS: [u16; 4] = [80, 443, 22, 5432];
 
+    /// What an entry may say about requests.
+    fn requests() -> impl Strategy<Value = Option<RequestRule>> {
+        let methods = select(vec![None, Some(vec!["GET", "HEAD"]), Some(vec!["POST"])]);
+        let paths = select(vec![None, Some(vec!["/a/*"]), Some(vec!["/**/b", "/a"])]);
+        let request = (methods, paths, any::<bool>()).prop_map(|(methods, paths, graphql)| RequestRule {
+            methods: methods.map(|all| all.into_iter().map(str::to_owned).collect()),
+            paths: paths.map(|all| all.into_iter().map(|glob| PathGlob::parse(glob).unwrap()).collect()),
+            graphql: graphql.then(GraphqlRule::default),
+        });
+        prop_oneof![Just(None), request.prop_map(Some)]
+    }
+
     fn rules(list: &'static str, most: usize) -> impl Strategy<Value = Vec<Rule>> {
-        let rule = (select(&PATTERNS[..]), proptest::collection::btree_set(select(&PORTS[..]), 0..3), any::<bool>());
+        let ports = proptest::collection::btree_set(select(&PORTS[..]), 0..3);
+        let rule = (select(&PATTERNS[..]), ports, any::<bool>(), requests());
         proptest::collection::vec(rule, 0..most).prop_map(move |rules| {
-            let rule = |(index, (pattern, ports, private)): (usize, (&str, BTreeSet<u16>, bool))| Rule {
+            let rule = |(index, (pattern, ports, private, request)): (usize, (&str, _, bool, _))| Rule {
                 id: RuleId::new(&format!("{list}[{index}]")),
                 pattern: parse_pattern(pattern).unwrap().0,
                 ports,
                 private,
-                request: None,
+                request,
                 from: Place::built_in(),
             };
             rules.into_iter().enumerate().map(rule).collect()
         })
     }
 
+    fn credentials() -> impl Strategy<Value = Vec<Credential>> {
+        let scopes = proptest::collection::vec(select(&PATTERNS[..13]), 1..3);
+        proptest::collection::vec(scopes, 0..3).prop_map(|all| {
+            let credential = |(index, scopes): (usize, Vec<&str>)| Credential {
+                name: format!("C{index}"),
+                kind: CredentialKind::Masked { headers: ["authorization".to_owned()].into() },
+                scopes: scopes.into_iter().map(|scope| parse_pattern(scope).unwrap().0).collect(),
+                methods: None,
+                paths: None,
+                allow_foreign: false,
+                from: Place::built_in(),
+            };
+            all.into_iter().enumerate().map(credential).collect()
+        })
+    }
+
     fn policies() -> impl Strategy<Value = [Vec<Rule>; 3]> {
-        (rules("allow", 8), rules("deny", 4), rules("ceiling", 6)).prop_map(|(a, b, c)| [a, b, c])
+        (rules("allow", 8), rules("deny", 4), rules("ceiling", 6)).prop_map(|(a, b, c)| {
+            // A denial says nothing about requests.
+            let b = b.into_iter().map(|rule| Rule { request: None, ..rule }).collect();
+            [a, b, c]
+        })
     }
 
     fn policy([allow, deny, ceiling]: [Vec<Rule>; 3], capped: bool) -> Policy {
@@ -158,29 +228,39 @@ mod tests {
         ("(([abcx]|-|[a-c]{2})\\.){0,3}", base, "\\.?").prop_map(|(labels, base, dot)| labels + base + &dot)
     }
 
-    /// The row that a router with exact and longest-suffix lookups finds.
-    fn look_up<'a>(table: &'a [Row], host: &str) -> Option<&'a Row> {
+    /// The decision that a router with exact and longest-suffix lookups finds.
+    fn look_up(table: &[Row], host: &str) -> Option<Decision> {
         let find = |scope: Scope| table.iter().find(|row| row.scope == scope);
         if let Ok(address) = host.parse() {
-            return find(Scope::Address(address)).or_else(|| find(Scope::Addresses));
+            let row = find(Scope::Address(address)).or_else(|| find(Scope::Addresses));
+            return row.map(|row| row.decision.clone());
         }
         let name = HostName::from_wire(host)?;
+        if let Some(row) = find(Scope::Host(name.clone())) {
+            return Some(row.decision.clone());
+        }
         let parents = name.self_and_parents().skip(1).map(str::to_owned).chain([String::new()]);
-        find(Scope::Host(name.clone())).or_else(|| parents.map(Scope::Below).find_map(find))
+        let (depth, row) = parents.enumerate().find_map(|(depth, base)| Some((depth, find(Scope::Below(base))?)))?;
+        row.deeper().filter(|_| depth > 0).or_else(|| Some(row.decision.clone()))
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
         #[test]
-        fn looking_up_equals_deciding(lists in policies(), capped: bool, host in hosts(), port in select(&PORTS[..])) {
-            let policy = policy(lists, capped);
+        fn looking_up_equals_deciding(
+            lists in policies(), credentials in credentials(), capped: bool, host in hosts(), port in select(&PORTS[..])
+        ) {
+            let policy = Policy { credentials, ..policy(lists, capped) };
             let decision = policy.decide(&host, port);
-            if let Some(row) = look_up(&policy.table(port), &host) {
-                prop_assert_eq!(&row.decision, &decision);
+            if let Some(found) = look_up(&policy.table(port), &host) {
+                prop_assert_eq!(&found, &decision);
             } else {
                 prop_assert_eq!(decision.reason, Reason::BadHost);
             }
+            let looked_at = decision.inspection.is_some();
+            prop_assert_eq!(decision.tier == Tier::Inspected, looked_at && port == 443);
+            prop_assert!(!looked_at || (decision.verdict == Verdict::Allow && matches!(port, 80 | 443)));
         }
 
         #[test]
@@ -202,9 +282,12 @@ mod tests {
             let open = policy([allow.clone(), Vec::new(), Vec::new()], false).decide(&host, port);
             let within = policy([ceiling, Vec::new(), Vec::new()], false).decide(&host, port);
             if capped.verdict == Verdict::Allow {
-                prop_assert_eq!(open.verdict, Verdict::Allow);
-                prop_assert_eq!(within.verdict, Verdict::Allow, "R-72: both must name it");
-                prop_assert!(!capped.private || (open.private && within.private));
+                // A list that spells a host out gives it a certificate of its own, which it may lack in the other.
+                let names = |one: &Decision| one.verdict == Verdict::Allow || one.reason == Reason::TooDeep;
+                prop_assert!(names(&open));
+                prop_assert!(names(&within), "R-72: both must name it");
+                let both = [&open, &within].into_iter().all(|one| one.private || one.reason == Reason::TooDeep);
+                prop_assert!(!capped.private || both);
             }
         }
 

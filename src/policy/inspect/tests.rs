@@ -1,0 +1,270 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::super::{
+    CredentialKind, GraphqlRule, HostPattern, PathGlob, Policy, Rule, RuleId, RuleSet, Scope, canonical, parse_pattern,
+};
+use super::*;
+use crate::source::Place;
+
+fn set(words: &[&str]) -> BTreeSet<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn request(methods: Option<&[&str]>, paths: Option<&[&str]>) -> RequestRule {
+    RequestRule {
+        methods: methods.map(set),
+        paths: paths.map(|all| all.iter().map(|glob| PathGlob::parse(glob).unwrap()).collect()),
+        graphql: None,
+    }
+}
+
+fn graphql_rule(queries: &[&str], mutations: &[&str]) -> RequestRule {
+    let graphql = GraphqlRule { queries: set(queries), mutations: set(mutations), subscriptions: set(&[]) };
+    RequestRule { graphql: Some(graphql), ..RequestRule::default() }
+}
+
+fn rule(index: usize, pattern: &str, request: Option<RequestRule>) -> Rule {
+    let (pattern, port) = parse_pattern(pattern).unwrap();
+    let id = RuleId::new(&format!("repo.allow[{index}]"));
+    Rule { id, pattern, ports: port.into_iter().collect(), private: false, request, from: Place::built_in() }
+}
+
+fn allow(entries: Vec<(&str, Option<RequestRule>)>) -> Policy {
+    let rules = entries.into_iter().enumerate().map(|(index, (pattern, request))| rule(index, pattern, request));
+    Policy { allow: RuleSet::new(rules.collect()), ..Policy::default() }
+}
+
+fn credential(name: &str, scopes: &[&str]) -> Credential {
+    Credential {
+        name: name.to_owned(),
+        kind: CredentialKind::Masked { headers: set(&["authorization"]) },
+        scopes: scopes.iter().map(|scope| parse_pattern(scope).unwrap().0).collect(),
+        methods: None,
+        paths: None,
+        allow_foreign: false,
+        from: Place::built_in(),
+    }
+}
+
+fn ask(policy: &Policy, method: &str, target: &str) -> Reason {
+    policy.decide_request("a.test", 443, &HttpRequest { method, target }).reason
+}
+
+#[test]
+fn the_checks_come_in_their_order() {
+    let policy = allow(vec![
+        ("a.test", Some(request(Some(&["GET"]), Some(&["/read/**"])))),
+        ("a.test", Some(request(Some(&["POST"]), Some(&["/write/*", "/read/x"])))),
+    ]);
+    for (method, target, reason) in [
+        ("GET", "/read/x?y=../", Reason::Allowed),
+        ("HEAD", "/read/x", Reason::Allowed),
+        ("POST", "/read/x", Reason::Allowed),
+        ("get", "/read/x", Reason::MethodNotAllowed),
+        ("PUT", "/read/x", Reason::MethodNotAllowed),
+        ("POST", "/read/y", Reason::MethodNotAllowed),
+        ("GET", "/other", Reason::PathNotAllowed),
+        ("GET", "/read/../other", Reason::BadPath),
+        ("GET", "http://a.test/read/x", Reason::BadRequest),
+        ("CONNECT", "/read/x", Reason::BadRequest),
+        ("OPTIONS", "*", Reason::BadRequest),
+        ("G T", "/read/x", Reason::BadRequest),
+        ("", "/read/x", Reason::BadRequest),
+    ] {
+        assert_eq!(ask(&policy, method, target), reason, "{method} {target}");
+    }
+    let denied = policy.decide_request("a.test", 443, &HttpRequest { method: "POST", target: "/read/y" });
+    assert_eq!((denied.tier, denied.rule.unwrap().to_string().as_str()), (Tier::Inspected, "repo.allow[0]"));
+    let other = policy.decide_request("b.test", 443, &HttpRequest { method: "GET", target: "/read/x" });
+    assert_eq!(other.reason, Reason::NotAllowed);
+    assert_eq!(policy.decide("a.test", 22).reason, Reason::PortNotAllowed);
+    assert_eq!(policy.decide("a.test", 80).tier, Tier::Http);
+}
+
+#[test]
+fn a_plain_entry_makes_rules_of_its_pattern_moot() {
+    let ruled = || Some(request(Some(&["GET"]), None));
+    let policy = allow(vec![("a.test", ruled()), ("a.test", None)]);
+    let decision = policy.decide("a.test", 443);
+    assert_eq!((decision.tier, decision.inspection), (Tier::Passthrough, None));
+    assert_eq!(decision.rule.unwrap().as_str(), "repo.allow[1]", "the log names the entry that permits");
+    assert_eq!(ask(&policy, "DELETE", "/x"), Reason::Allowed);
+    // The most specific pattern owns a host, so a plain entry for the suffix changes nothing.
+    let policy = allow(vec![("a.test", ruled()), (".test", None), ("*.a.test", None)]);
+    assert_eq!(ask(&policy, "DELETE", "/x"), Reason::MethodNotAllowed);
+}
+
+#[test]
+fn r_72_the_ceiling_narrows_requests_too() {
+    let get = || Some(request(Some(&["GET"]), None));
+    let below = || Some(request(None, Some(&["/v1/**"])));
+    let capped = |allowed, ceiling| Policy {
+        ceiling: Some(RuleSet::new(vec![rule(9, "a.test", ceiling)])),
+        ..allow(vec![("a.test", allowed)])
+    };
+    let both = capped(get(), below());
+    assert_eq!(ask(&both, "GET", "/v1/x"), Reason::Allowed);
+    assert_eq!(ask(&both, "POST", "/v1/x"), Reason::MethodNotAllowed);
+    assert_eq!(ask(&both, "GET", "/v2"), Reason::AboveCeiling);
+    let plain = capped(None, below());
+    assert_eq!(plain.decide("a.test", 443).tier, Tier::Inspected);
+    assert_eq!(ask(&plain, "POST", "/v1/x"), Reason::Allowed);
+    assert_eq!(ask(&plain, "GET", "/v2"), Reason::AboveCeiling);
+    assert_eq!(ask(&capped(get(), None), "GET", "/v2"), Reason::Allowed);
+    assert_eq!(capped(None, None).decide("a.test", 443).tier, Tier::Passthrough);
+}
+
+#[test]
+fn rules_that_nobody_could_enforce_permit_nothing() {
+    let ruled = || Some(request(Some(&["GET"]), None));
+    let policy = allow(vec![("a.test:5432", ruled()), ("203.0.113.7:443", ruled())]);
+    assert_eq!(policy.decide("a.test", 5432).reason, Reason::PortNotAllowed);
+    assert_eq!(policy.decide("203.0.113.7", 443).reason, Reason::PortNotAllowed);
+    assert_eq!(policy.decide("a.test", 443).tier, Tier::Inspected);
+    let plain = allow(vec![("a.test:5432", None), ("203.0.113.7:443", None)]);
+    let capped = Policy { ceiling: Some(policy.allow), ..plain };
+    assert_eq!(capped.decide("a.test", 5432).reason, Reason::AboveCeiling);
+    assert_eq!(capped.decide("203.0.113.7", 443).reason, Reason::AboveCeiling);
+}
+
+#[test]
+fn an_inspected_suffix_reaches_one_label() {
+    let reason = |policy: &Policy, host: &str, port| policy.decide(host, port).reason;
+    let ruled = || Some(request(Some(&["GET"]), None));
+    let policy = allow(vec![(".a.test", ruled())]);
+    for (host, expected) in
+        [("a.test", Reason::Allowed), ("b.a.test", Reason::Allowed), ("c.b.a.test", Reason::TooDeep)]
+    {
+        assert_eq!(reason(&policy, host, 443), expected, "{host}");
+        assert_eq!(reason(&policy, host, 80), Reason::Allowed, "{host}: no certificate on port 80");
+    }
+    let policy = allow(vec![(".a.test", ruled()), ("*.b.a.test", ruled()), ("d.c.b.a.test", ruled())]);
+    assert_eq!(reason(&policy, "c.b.a.test", 443), Reason::Allowed, "a longer suffix of its own");
+    assert_eq!(reason(&policy, "d.c.b.a.test", 443), Reason::Allowed, "an entry of its own");
+    assert_eq!(reason(&policy, "e.c.b.a.test", 443), Reason::TooDeep);
+    let policy = allow(vec![("*", ruled()), (".com", ruled())]);
+    assert_eq!(reason(&policy, "a.test", 443), Reason::TooDeep, "no certificate is for everything");
+    assert_eq!(reason(&policy, "a.com", 443), Reason::TooDeep);
+    let deep = allow(vec![("*.a.test", None)]);
+    let deep = Policy { credentials: vec![credential("T", &["*.b.a.test"])], ..deep };
+    assert_eq!(deep.decide("c.d.a.test", 443).tier, Tier::Passthrough);
+    assert_eq!(deep.decide("c.b.a.test", 443).tier, Tier::Inspected);
+    assert_eq!(reason(&deep, "d.c.b.a.test", 443), Reason::TooDeep);
+    let below = deep.table(443).into_iter().find(|row| row.scope == Scope::Below("b.a.test".to_owned())).unwrap();
+    assert_eq!(below.deeper(), Some(deep.decide("d.c.b.a.test", 443)));
+}
+
+#[test]
+fn r_87_credentials_are_for_their_hosts_methods_and_paths() {
+    let mut scoped = credential("T", &["a.test", "*.c.test"]);
+    scoped.methods = Some(set(&["GET"]));
+    scoped.paths = Some(vec![PathGlob::parse("/v1/*").unwrap()]);
+    let policy = allow(vec![("a.test", None), ("b.test", None), (".c.test", None)]);
+    let policy = Policy { credentials: vec![scoped, credential("U", &[".test"])], ..policy };
+    let names = |host: &str, method: &str, path: &str| -> Vec<String> {
+        policy.credentials_for(host, method, path).into_iter().map(|c| c.name.clone()).collect()
+    };
+    assert_eq!(names("a.test", "GET", "/v1/x"), ["T", "U"]);
+    assert_eq!(names("A.TEST.", "HEAD", "/v1/x"), ["T", "U"]);
+    assert_eq!(names("a.test", "POST", "/v1/x"), ["U"]);
+    assert_eq!(names("a.test", "GET", "/v2/x"), ["U"]);
+    assert_eq!(names("www.a.test", "GET", "/v1/x"), ["U"], "neither a parent nor a sibling");
+    assert_eq!(names("c.test", "GET", "/v1/x"), ["U"]);
+    assert_eq!(names("x.c.test", "GET", "/v1/x"), ["T", "U"]);
+    let decision = policy.decide_request("a.test", 443, &HttpRequest { method: "POST", target: "/v1/x" });
+    let inspection = decision.inspection.unwrap();
+    assert!(inspection.permits_everything() && !inspection.reads_body());
+    assert_eq!(inspection.credentials, ["U"]);
+    assert_eq!(policy.decide("a.test", 443).inspection.unwrap().credentials, ["T", "U"]);
+    assert_eq!(policy.decide("a.test", 80).inspection, None, "never over plain HTTP");
+    assert_eq!(ask(&policy, "GET", "/v1/../x"), Reason::BadPath, "no credential for what has no form");
+}
+
+#[test]
+fn one_rule_must_permit_all_fields_of_an_operation() {
+    let policy = allow(vec![
+        ("a.test", Some(graphql_rule(&["viewer", "node"], &["addStar"]))),
+        ("a.test", Some(graphql_rule(&["search"], &[]))),
+        ("a.test", Some(request(Some(&["POST"]), Some(&["/api/*"])))),
+    ]);
+    let post = |target| HttpRequest { method: "POST", target };
+    let reason =
+        |target, kind, fields: &[&str]| policy.decide_graphql("a.test", 443, &post(target), kind, fields).reason;
+    for (kind, fields, expected) in [
+        (GraphqlKind::Query, vec!["node", "viewer"], Reason::Allowed),
+        (GraphqlKind::Query, vec!["search"], Reason::Allowed),
+        (GraphqlKind::Query, vec!["search", "viewer"], Reason::GraphqlNotAllowed),
+        (GraphqlKind::Mutation, vec!["addStar"], Reason::Allowed),
+        (GraphqlKind::Mutation, vec!["viewer"], Reason::GraphqlNotAllowed),
+        (GraphqlKind::Subscription, vec!["viewer"], Reason::GraphqlNotAllowed),
+        (GraphqlKind::Subscription, vec![], Reason::GraphqlNotAllowed),
+    ] {
+        assert_eq!(reason("/graphql", kind, &fields), expected, "{kind:?} {fields:?}");
+    }
+    assert_eq!(reason("/api/x", GraphqlKind::Mutation, &["anything"]), Reason::Allowed, "no body is read there");
+    assert_eq!(ask(&policy, "GET", "/graphql"), Reason::MethodNotAllowed);
+    assert_eq!(ask(&policy, "POST", "/graphql/x"), Reason::PathNotAllowed);
+    let head = policy.decide_request("a.test", 443, &post("/graphql"));
+    assert!(head.inspection.unwrap().reads_body());
+    let settled = policy.decide_request("a.test", 443, &post("/api/x"));
+    assert!(!settled.inspection.unwrap().reads_body());
+    let every = allow(vec![("a.test", Some(graphql_rule(&["*"], &[])))]);
+    let any = every.decide_graphql("a.test", 443, &post("/graphql"), GraphqlKind::Query, &["__schema"]);
+    assert_eq!(any.reason, Reason::Allowed);
+}
+
+fn random_rules() -> impl Strategy<Value = Vec<Option<RequestRule>>> {
+    let methods = select(vec![None, Some(&["GET"][..]), Some(&["GET", "POST"]), Some(&["PUT"])]);
+    let paths = select(vec![None, Some(&["/a/*"][..]), Some(&["/a/**", "/b"]), Some(&["/**/c"])]);
+    let one = (methods, paths).prop_map(|(methods, paths)| request(methods, paths));
+    proptest::collection::vec(prop_oneof![1 => Just(None), 5 => one.prop_map(Some)], 1..4)
+}
+
+fn targets() -> impl Strategy<Value = String> {
+    let piece = select(vec!["/", "a", "b", "c", "%61", "%2f", "..", ".", "%2e", "?x", "%25", "2f", ";"]);
+    proptest::collection::vec(piece, 0..6).prop_map(|pieces| format!("/{}", pieces.concat()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn requests_pass_only_by_a_rule_of_both_lists(
+        rules in random_rules(), ceiling in random_rules(), target in targets(),
+        method in select(vec!["GET", "HEAD", "POST", "PUT", "DELETE"]), port in select(vec![80, 443])
+    ) {
+        let list = |rules: &[Option<RequestRule>]| {
+            RuleSet::new(rules.iter().enumerate().map(|(at, request)| rule(at, "a.test", request.clone())).collect())
+        };
+        let policy = Policy { allow: list(&rules), ceiling: Some(list(&ceiling)), ..Policy::default() };
+        let verdict = policy.decide_request("a.test", port, &HttpRequest { method, target: &target }).verdict;
+        // Said once more, in the plainest words.
+        let permits = |rules: &[Option<RequestRule>], path: &str| rules.iter().flatten().any(|r| {
+            let method_fits = r.methods.as_ref().is_none_or(|m| m.contains(method) || (method == "HEAD" && m.contains("GET")));
+            method_fits && r.paths.as_ref().is_none_or(|all| all.iter().any(|glob| glob.matches(path)))
+        });
+        let open = |rules: &[Option<RequestRule>]| rules.iter().any(Option::is_none);
+        let expected = match canonical(&target) {
+            _ if open(&rules) && open(&ceiling) => true,
+            Err(_) => false,
+            Ok(path) => [&rules, &ceiling].into_iter().all(|list| open(list) || permits(list, &path)),
+        };
+        prop_assert_eq!(verdict == Verdict::Allow, expected, "{} {}", method, target);
+        let ruled = !open(&rules) || !open(&ceiling);
+        prop_assert!(!ruled || canonical(&target).is_ok() || verdict == Verdict::Deny, "a bad path never matches");
+    }
+
+    #[test]
+    fn a_scope_matches_what_an_entry_would_own(
+        scope in select(vec!["a.test", ".a.test", "*.a.test", "b.a.test"]),
+        host in "([ab]\\.){0,3}(a\\.test|aa\\.test|test)"
+    ) {
+        let pattern: HostPattern = parse_pattern(scope).unwrap().0;
+        let name = HostName::from_wire(&host);
+        let owned = name.as_ref().is_some_and(|name| !RuleSet::new(vec![rule(0, scope, None)]).owner(name).is_empty());
+        prop_assert_eq!(name.is_some_and(|name| pattern.matches(&name)), owned);
+    }
+}
