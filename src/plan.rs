@@ -5,6 +5,7 @@
 
 mod agent;
 mod grant;
+mod inspected;
 mod name;
 mod network;
 mod route;
@@ -20,6 +21,7 @@ use crate::source::Sourced;
 
 pub use agent::{Agent, Command, Home};
 pub use grant::Grant;
+pub use inspected::{AGENT_BUNDLE, AGENT_CA, AGENT_EXTRA, AGENT_JAVA, Leaf, agent_dir, leaves, router_dir};
 pub use name::{Names, SESSION_LABEL, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
 pub use route::subnets;

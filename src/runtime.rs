@@ -12,6 +12,7 @@ pub mod gc;
 pub mod host;
 pub mod image;
 pub mod logs;
+pub mod materials;
 pub mod netlog;
 pub mod objects;
 pub mod orphans;

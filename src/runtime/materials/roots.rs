@@ -1,0 +1,42 @@
+//! The roots that are trusted besides the session's own CA.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::pem;
+
+/// Where distributions keep their bundle; the first that is there is the system's.
+const BUNDLES: [&str; 6] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/var/lib/ca-certificates/ca-bundle.pem",
+];
+
+/// The system's roots (DER), or Mozilla's where this system has none, and those of `extra` (PEM). Each once.
+pub(super) fn roots(extra: Option<&str>) -> Vec<Vec<u8>> {
+    let system = BUNDLES.iter().find_map(|path| {
+        let found = pem::certificates(&fs::read_to_string(path).ok()?);
+        (!found.is_empty()).then_some(found)
+    });
+    let mozilla = || webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(|root| root.to_vec()).collect();
+    let all = system.unwrap_or_else(mozilla).into_iter().chain(extra.map(pem::certificates).unwrap_or_default());
+    let mut seen = BTreeSet::new();
+    all.filter(|root| seen.insert(root.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extra_roots_are_added_once() {
+        let extra = pem::encode("CERTIFICATE", b"one") + &pem::encode("CERTIFICATE", b"one");
+        let (with, without) = (roots(Some(&extra)), roots(None));
+        assert!(without.len() > 50);
+        assert_eq!(with.len(), without.len() + 1);
+        assert_eq!(with.last().unwrap(), b"one");
+    }
+}
