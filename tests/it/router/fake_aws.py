@@ -215,7 +215,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             text = {"__type": "com.amazon.coral.service#" + refusal.code, "message": refusal.text}
             return refusal.status, "application/x-amz-json-1.0", json.dumps(text).encode(), {}
         text = tags({"Code": refusal.code, "Message": refusal.text, **refusal.details})
-        return refusal.status, "application/xml", f"<Error>{text}</Error>".encode(), {}
+        # S3 alone has no envelope around its errors; the query protocol sends forms.
+        form = "x-www-form-urlencoded" in headers.get("content-type", [""])[0] or "Action=" in self.path
+        text = f"<ErrorResponse><Error>{text}</Error></ErrorResponse>" if form else f"<Error>{text}</Error>"
+        return refusal.status, "application/xml", text.encode(), {}
 
     def serve_sts(self, headers, body):
         query = self.path.partition("?")[2]

@@ -2,6 +2,7 @@
 //! behind them, and a client that writes raw bytes. Needs root and the router's root file system; `SANDBOXC_NO_ROUTER=1`
 //! leaves these tests out, anything else that is missing makes them fail.
 
+mod aws;
 mod differential;
 mod dns;
 mod files;
