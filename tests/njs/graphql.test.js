@@ -139,6 +139,8 @@ const documents = [
     ['an escaped quote', q('{ a(x: "\\" } b {") c }'), 'query a c'],
     ['an escaped backslash', q('{ a(x: "\\\\") b }'), 'query a b'],
     ['a tab in a string', q('{ a(x: "\t") }'), 'query a'],
+    ['a tab after a backslash', q('{ a(x: "\\\t") }'), no('a malformed string')],
+    ['a tab after an escaped backslash', q('{ a(x: "\\\\\t\t") b }'), 'query a b'],
     ['a line end in a string', q('{ a(x: "\n") }'), no('a malformed string')],
     ['a lone surrogate', q('{ a(x: "\\ud800") }'), no('a lone surrogate')],
     ['a newer escape', q('{ a(x: "\\u{1F600}") }'), no('a malformed string')],
