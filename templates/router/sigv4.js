@@ -1,7 +1,7 @@
 // Signs AWS requests anew: what came signed with the surrogate keys leaves signed with the real ones (Signature Version 4).
 // The client's signature is not a gate: whoever is inside has the surrogates anyway. Pure: no I/O, no clock of its own.
 import crypto from 'crypto';
-import canonical from 'canonical.js';
+import canonical from 'sigv4_canonical.js';
 
 const ALGORITHM = 'AWS4-HMAC-SHA256';
 const TOKEN = 'x-amz-security-token';
