@@ -6,7 +6,8 @@ usage: fake_aws.py serve ADDRESS:PORT KEYS LOG [PEM]   prints `ready` when it se
 
 KEYS is a JSON file {"access_key_id", "secret_access_key", "session_token" or null}: the real ones. LOG gets a JSON line for each
 request: {"service", "method", "target", "headers", "verdict"}, verdict "ok" or the error code that was answered. The service is
-the one in the credential scope. What S3 answers to a bad signature has the key id and both signatures in it, as the real one does.
+the one in the credential scope. What S3 answers to a bad signature has the key id, the signature and the whole canonical request in
+it, session token included, once as text and once as bytes in hexadecimal: so does the real one.
 """
 import base64
 import datetime
@@ -120,8 +121,13 @@ def verify(method, target, headers, body, keys, now):
         secret = hmac.new(secret, part.encode(), "sha256").digest()
     if not hmac.compare_digest(secret.hex(), signature):
         raise Refused("SignatureDoesNotMatch", "The request signature we calculated does not match the signature you provided.",
-                      AWSAccessKeyId=key, StringToSign=text, SignatureProvided=signature, CanonicalRequest=request)
+                      AWSAccessKeyId=key, StringToSign=text, SignatureProvided=signature, StringToSignBytes=spaced(text),
+                      CanonicalRequest=request, CanonicalRequestBytes=spaced(request))
     return service
+
+
+def spaced(text):
+    return text.encode().hex(" ")
 
 
 def payload_hash(service, headers, body, presigned):
