@@ -347,4 +347,18 @@ function accessKeyId(request) {
     }
 }
 
-export default { resign, accessKeyId };
+/// The forms in which AWS repeats a credential to its client, as [real, surrogate]: S3 answers a bad signature with the canonical request,
+/// where a presigned URL's token is percent-encoded, and with the same as bytes in hexadecimal.
+function echoes(credential) {
+    const spaced = (text) => Buffer.from(text).toString('hex').replace(/..(?!$)/g, '$& ');
+    const forms = [(text) => text, encodeURIComponent, spaced, (text) => spaced(encodeURIComponent(text))];
+    const found = [];
+    [credential.access_key_id, credential.session_token].forEach((pair) => forms.forEach((form) => {
+        if (pair && !found.some((known) => known[0] === form(pair.value))) {
+            found.push([form(pair.value), form(pair.surrogate)]);
+        }
+    }));
+    return found;
+}
+
+export default { resign, accessKeyId, echoes };

@@ -388,3 +388,13 @@ assert.test('no name of a header or parameter is special to the language', () =>
     });
     denied(request('GET', '/', 'constructor;host;x-amz-date'), 'unsupported-signature', 'did not arrive');
 });
+
+assert.test('what AWS repeats is known in every form', () => {
+    assert.equal(sigv4.echoes(credential({ key: 'AK', secret: 's' }, 'a+/')), [
+        ['AK', 'AKIASURROGATE'], ['41 4b', '41 4b 49 41 53 55 52 52 4f 47 41 54 45'],
+        ['a+/', 'surrogateToken'], ['a%2B%2F', 'surrogateToken'],
+        ['61 2b 2f', '73 75 72 72 6f 67 61 74 65 54 6f 6b 65 6e'],
+        ['61 25 32 42 25 32 46', '73 75 72 72 6f 67 61 74 65 54 6f 6b 65 6e'],
+    ]);
+    assert.equal(sigv4.echoes(PROD).length, 2);
+});
