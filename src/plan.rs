@@ -9,8 +9,10 @@ mod inspected;
 mod name;
 mod network;
 mod route;
+pub mod trust;
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use serde::Serialize;
 use thiserror::Error;
@@ -21,7 +23,7 @@ use crate::source::Sourced;
 
 pub use agent::{Agent, Command, Home};
 pub use grant::Grant;
-pub use inspected::{AGENT_BUNDLE, AGENT_CA, AGENT_EXTRA, AGENT_JAVA, Leaf, agent_dir, leaves, router_dir};
+pub use inspected::{Leaf, Materials, leaves};
 pub use name::{Names, SESSION_LABEL, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
 pub use route::subnets;
@@ -44,6 +46,8 @@ pub struct Request<'a> {
     pub command: &'a Command,
     /// How often a subnet of this session turned out to be taken: each attempt gives another subnet, and other names.
     pub attempt: u32,
+    /// The directory of a runner's session; None for what others apply.
+    pub session_dir: Option<&'a Path>,
 }
 
 /// Why no plan can be made.
@@ -77,6 +81,9 @@ pub struct Plan {
     pub agent: Agent,
     /// What the router enforces.
     pub policy: Policy,
+    /// Where keys and credentials come from; None if nothing is decrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub materials: Option<Materials>,
     /// When it starts by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Sourced<String>>,
@@ -86,7 +93,7 @@ pub struct Plan {
 
 /// Makes the plan. Errors only where the input cannot be planned at all.
 pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
-    let Request { resolved, session, command, attempt } = request;
+    let Request { resolved, session, command, attempt, session_dir } = request;
     if !session_is_valid(session) {
         return Err(PlanError::BadSession(session.to_owned()));
     }
@@ -94,10 +101,15 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
         true => Some(route::sandbox_network(resolved, session, attempt)?),
         false => None,
     };
-    let agent = agent::agent(resolved, command);
+    let inspects = resolved.sandbox_enabled.value && !leaves(&resolved.policy).is_empty();
+    let agent = agent::agent(resolved, command, inspects);
     let egress = route::egress_network(resolved)?;
     let by_runner = *command == Command::Hold;
     let names = name::names(session, egress, by_runner, &(FORMAT_VERSION, resolved, session, &network, &agent));
+    let materials = match session_dir {
+        Some(dir) => Materials::Directory(dir.to_owned()),
+        None => Materials::Secret(format!("sandboxc-{}", names.hash)),
+    };
     Ok(Plan {
         format_version: FORMAT_VERSION,
         session: session.to_owned(),
@@ -107,6 +119,7 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
         grants: grant::grants(resolved, &agent),
         agent,
         policy: resolved.policy.clone(),
+        materials: inspects.then_some(materials),
         schedule: resolved.schedule.clone(),
     })
 }

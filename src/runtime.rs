@@ -17,6 +17,7 @@ pub mod netlog;
 pub mod objects;
 pub mod orphans;
 pub mod podman;
+pub mod redact;
 pub mod registry;
 pub mod session;
 pub mod state;

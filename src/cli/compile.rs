@@ -49,7 +49,8 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
         )));
     }
     let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);
-    let plan = plan(Request { resolved: &resolved, session, command: &Command::Run(words), attempt: 0 })?;
+    let plan =
+        plan(Request { resolved: &resolved, session, command: &Command::Run(words), attempt: 0, session_dir: None })?;
     let podman = args.plan.podman.unwrap_or(Podman::FLOOR);
     if let (true, Some(dir)) = (quadlet, &args.output) {
         let code = write_tree(dir, &tree::quadlet(&plan, podman)?)?;

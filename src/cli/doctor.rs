@@ -31,7 +31,13 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let podman = Podman::new("podman", empty.path());
     let resolved = resolved(&context, &args.config, empty.path())?;
     let session = session()?;
-    let plan = plan(Request { resolved: &resolved, session: &session, command: &Command::Hold, attempt: 0 })?;
+    let plan = plan(Request {
+        resolved: &resolved,
+        session: &session,
+        command: &Command::Hold,
+        attempt: 0,
+        session_dir: None,
+    })?;
     let runtime_dir = context.runtime_dir().ok();
     let registry = runtime_dir.as_deref().map(Registry::open).transpose();
     let subject = Subject {

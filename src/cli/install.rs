@@ -120,7 +120,13 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
         Some(session) => session.clone(),
         None => session_of(&args.what)?,
     };
-    let plan = plan(Request { resolved: &resolved, session: &session, command: &Command::Run(words), attempt: 0 })?;
+    let plan = plan(Request {
+        resolved: &resolved,
+        session: &session,
+        command: &Command::Run(words),
+        attempt: 0,
+        session_dir: None,
+    })?;
     let version = match args.podman {
         Some(version) => version,
         None => Podman::new("podman", "/").version()?,

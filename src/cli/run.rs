@@ -10,17 +10,19 @@ use super::context::{Context, say, tell_limits};
 use super::{Failure, PlanArgs, duration};
 use crate::config::Resolved;
 use crate::emit::tree;
-use crate::plan::{Command, Plan, Request, plan, subnets};
+use crate::plan::{Command, Plan, Request, leaves, plan, subnets};
 use crate::runtime::exec::{Ended, Exec, Signals, exec};
 use crate::runtime::fault::point;
 use crate::runtime::gc::{self, Scope};
+use crate::runtime::materials;
 use crate::runtime::netlog::{self, NetworkLog};
 use crate::runtime::podman::Podman;
+use crate::runtime::redact::Redactor;
 use crate::runtime::registry::{Record, Registry, Stage};
 use crate::runtime::session::{Session, SetupError};
 use crate::runtime::state::State;
 use crate::runtime::watch::Snapshot;
-use crate::runtime::{exit, host};
+use crate::runtime::{RuntimeError, exit, host};
 
 /// How many subnets are tried at most; a small pool is tried as a whole.
 const ATTEMPTS: u32 = 64;
@@ -125,11 +127,22 @@ fn run_in(
         Some(version) => version,
         None => podman.version()?,
     };
+    let given = give(resolved, state)?;
+    let redacted = |error: RuntimeError| {
+        let failure = Failure::from(error);
+        Failure { message: given.redactor.text(&failure.message), ..failure }
+    };
     let before = Snapshot::take(&resolved.workspace.source);
     let turn = registry.turn(&|| signals.check())?;
     let attempts = subnets(resolved)?.min(ATTEMPTS);
     for attempt in 0..attempts {
-        let request = Request { resolved, session: state.session(), command: &Command::Hold, attempt };
+        let request = Request {
+            resolved,
+            session: state.session(),
+            command: &Command::Hold,
+            attempt,
+            session_dir: Some(state.dir()),
+        };
         let plan = plan(request)?;
         if attempt == 0 && args.plan.strict {
             tell_limits(&plan, version, true)?;
@@ -145,7 +158,7 @@ fn run_in(
         match running.set_up(&|| signals.check()) {
             Ok(()) => {
                 drop(turn);
-                let started = Started { podman: &podman, state, plan: &plan, session: &running };
+                let started = Started { podman: &podman, state, plan: &plan, session: &running, given: &given };
                 let code = execute(context, args, &started, signals, log);
                 tell_changes(&before, &resolved.workspace.source);
                 return code;
@@ -153,7 +166,7 @@ fn run_in(
             Err(SetupError::SubnetTaken) => signals.check()?,
             Err(SetupError::Failed(error)) => {
                 take_down(&running, state, false);
-                return Err(error.into());
+                return Err(redacted(error));
             }
         }
     }
@@ -211,6 +224,33 @@ struct Started<'a> {
     state: &'a State,
     plan: &'a Plan,
     session: &'a Session<'a>,
+    given: &'a Given,
+}
+
+/// What is given to the session besides its plan.
+#[derive(Default)]
+struct Given {
+    /// Variables of the command.
+    env_file: Option<PathBuf>,
+    /// For everything that is said about it.
+    redactor: Redactor,
+}
+
+/// Makes keys and surrogates, and writes them where router and agent find them.
+fn give(resolved: &Resolved, state: &State) -> Result<Given, Failure> {
+    let leaves = if resolved.sandbox_enabled.value { leaves(&resolved.policy) } else { Vec::new() };
+    if leaves.is_empty() {
+        return Ok(Given::default());
+    }
+    let materials = materials::make(materials::Request {
+        session: state.session(),
+        leaves: &leaves,
+        extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
+        credentials: &resolved.policy.credentials,
+        values: &materials::Values::default(),
+    })?;
+    let env_file = Some(materials.write(state.dir())?);
+    Ok(Given { env_file, redactor: Redactor::new(materials.known.iter().map(String::as_str))? })
 }
 
 fn execute(
@@ -221,7 +261,9 @@ fn execute(
     log: Option<std::fs::File>,
 ) -> Result<u8, Failure> {
     let log = log.filter(|_| started.plan.network.is_some());
-    let log = log.map(|file| NetworkLog::follow(&started.session.router_log(), started.plan, file));
+    let log = log.map(|file| {
+        NetworkLog::follow(&started.session.router_log(), started.plan, started.given.redactor.clone(), file)
+    });
     let logged = log.is_some();
     let configured = started.plan.agent.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
     let timeout = args.timeout.into_iter().chain(configured).min();
@@ -231,6 +273,7 @@ fn execute(
         command: &args.command,
         tty: args.tty || (io::stdin().is_terminal() && io::stdout().is_terminal()),
         term: context.var("TERM"),
+        env_file: started.given.env_file.as_deref(),
         deadline: timeout.map(|timeout| Instant::now() + timeout),
     };
     started.state.enter(Stage::Running);

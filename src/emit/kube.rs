@@ -4,15 +4,17 @@
 //! ignored without a word, so a test keeps the list).
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMap, ConfigMapVolumeSource, Container, HostPathVolumeSource, PersistentVolumeClaimVolumeSource,
-    Pod, PodDNSConfig, PodDNSConfigOption, PodSecurityContext, PodSpec, SecurityContext, Sysctl, Volume, VolumeMount,
+    Pod, PodDNSConfig, PodDNSConfigOption, PodSecurityContext, PodSpec, SecretVolumeSource, SecurityContext, Sysctl,
+    Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::config::yaml;
-use crate::plan::{Command, Plan, SESSION_LABEL};
+use crate::plan::{Command, Materials, Plan, SESSION_LABEL, trust};
 
 use super::{EmitError, File, Podman, header};
 
@@ -52,7 +54,7 @@ pub fn stream(plan: &Plan, podman: Podman, router_files: &[File], agent_files: &
         return Err(EmitError::TooOld(podman));
     }
     let router = match &plan.network {
-        Some(_) => Some(documents(&[config_map(&plan.names.router_files, plan, router_files)], &router_pod(plan))?),
+        Some(_) => Some(documents(&[config_map(&plan.names.router_files, plan, router_files)], &router_pod(plan)?)?),
         None => None,
     };
     let agent = documents(&[config_map(&plan.names.agent_files, plan, agent_files)], &agent::agent_pod(plan, podman)?)?;
@@ -145,23 +147,64 @@ fn pull_policy(image: &str, command: &Command) -> String {
     if never { "Never".to_owned() } else { "IfNotPresent".to_owned() }
 }
 
-fn router_pod(plan: &Plan) -> Pod {
+fn router_pod(plan: &Plan) -> Result<Pod, EmitError> {
     let command = ["/bin/sh", "/etc/sandboxc/entry.sh"];
     let annotations = [("io.podman.annotations.infra.name", plan.names.router_infra.as_str())];
-    Pod {
+    let mut router = service("router", plan, &command, &["NET_BIND_SERVICE"]);
+    let mut volumes = vec![config_volume(&plan.names.router_files)];
+    for (volume, mount) in materials(plan)? {
+        volumes.push(volume);
+        router.volume_mounts.get_or_insert_default().push(mount);
+    }
+    Ok(Pod {
         metadata: metadata(&plan.names.router_pod, plan, "router", &annotations),
         spec: Some(PodSpec {
-            containers: vec![service("router", plan, &command, &["NET_BIND_SERVICE"])],
+            containers: vec![router],
             dns_config: Some(dns("127.0.0.1")),
             hostname: Some("router".to_owned()),
             restart_policy: Some("Never".to_owned()),
             security_context: Some(without_ipv6()),
             termination_grace_period_seconds: Some(2),
-            volumes: Some(vec![config_volume(&plan.names.router_files)]),
+            volumes: Some(volumes),
             ..PodSpec::default()
         }),
         ..Pod::default()
-    }
+    })
+}
+
+/// What the router needs and no manifest may hold.
+fn materials(plan: &Plan) -> Result<Vec<(Volume, VolumeMount)>, EmitError> {
+    let mount = |name: &str, at: &str| VolumeMount {
+        name: name.to_owned(),
+        mount_path: at.to_owned(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    };
+    Ok(match &plan.materials {
+        None => Vec::new(),
+        Some(Materials::Directory(dir)) => {
+            // The directory is ours, so an SELinux label for containers does no harm to anybody's.
+            let at = format!("{}:z", trust::MATERIALS_AT);
+            vec![(host_path("materials", &path_text(&trust::router_dir(dir))?), mount("materials", &at))]
+        }
+        Some(Materials::Secret(prefix)) => {
+            let tls = format!("{}/tls", trust::MATERIALS_AT);
+            vec![
+                (secret("materials", &format!("{prefix}-materials")), mount("materials", trust::MATERIALS_AT)),
+                (secret("tls", &format!("{prefix}-tls")), mount("tls", &tls)),
+            ]
+        }
+    })
+}
+
+/// A podman secret as files; without it nothing starts.
+fn secret(name: &str, secret: &str) -> Volume {
+    let source = SecretVolumeSource {
+        secret_name: Some(secret.to_owned()),
+        optional: Some(false),
+        ..SecretVolumeSource::default()
+    };
+    Volume { name: name.to_owned(), secret: Some(source), ..Volume::default() }
 }
 
 fn metadata(name: &str, plan: &Plan, role: &str, annotations: &[(&str, &str)]) -> ObjectMeta {
@@ -181,4 +224,15 @@ fn host_path(name: &str, path: &str) -> Volume {
 fn named_volume(name: &str, volume: &str) -> Volume {
     let source = PersistentVolumeClaimVolumeSource { claim_name: volume.to_owned(), read_only: None };
     Volume { name: name.to_owned(), persistent_volume_claim: Some(source), ..Volume::default() }
+}
+
+/// kube play reads what follows a colon in a mount path as mount options.
+fn path_text(path: &Path) -> Result<String, EmitError> {
+    let refuse =
+        |why: &str| EmitError::CannotKeep { what: format!("the path {}", path.display()), why: why.to_owned() };
+    let text = path.to_str().ok_or_else(|| refuse("it is not UTF-8, which YAML cannot carry"))?;
+    if text.contains(':') {
+        return Err(refuse("it contains a colon, which kube play takes for mount options; rename the directory"));
+    }
+    Ok(text.to_owned())
 }

@@ -78,6 +78,13 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     if podman < Podman::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
+    if plan.materials.is_some() {
+        return Err(EmitError::CannotKeep {
+            what: "hosts with rules on requests or credentials".to_owned(),
+            why: "their keys belong to one session and into memory, which units do not give them; use `sandboxc run`"
+                .to_owned(),
+        });
+    }
     let maker = Maker { plan, podman, units: Units::new(plan) };
     let mut files = vec![maker.egress()?, maker.home()?, maker.pod()?];
     if let Some(net) = &plan.network {

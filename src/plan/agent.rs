@@ -8,6 +8,8 @@ use serde::Serialize;
 use crate::config::{Identity, ImageSource, Limits, Mount, Resolved, Workspace};
 use crate::source::{Place, Sourced};
 
+use super::trust;
+
 /// What the agent container runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -49,7 +51,7 @@ pub struct Home {
     pub target: PathBuf,
 }
 
-pub(super) fn agent(resolved: &Resolved, command: &Command) -> Agent {
+pub(super) fn agent(resolved: &Resolved, command: &Command, inspects: bool) -> Agent {
     let home = match resolved.identity.value {
         Identity::HostUser => "/home/agent",
         Identity::Root => "/root",
@@ -61,6 +63,11 @@ pub(super) fn agent(resolved: &Resolved, command: &Command) -> Agent {
     default("HOME", home, Place::built_in());
     if resolved.identity.value == Identity::Root {
         default("IS_SANDBOX", "1", resolved.identity.from.clone());
+    }
+    if inspects {
+        for (name, value) in trust::variables(resolved.identity.value) {
+            default(name, &value, Place::built_in());
+        }
     }
     Agent {
         image: resolved.image.clone(),

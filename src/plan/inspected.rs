@@ -1,8 +1,20 @@
-//! Which certificates the router needs: one for each scope of hosts that it decrypts.
+//! What a plan needs that no plan may hold: which certificates, and where keys and credentials come from.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use serde::Serialize;
 
 use crate::policy::{Policy, Scope, Tier, Verdict};
+
+/// Where router and agent get what no plan holds: certificates, keys, credentials.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Materials {
+    /// The runner writes them into its session's directory.
+    Directory(PathBuf),
+    /// Whoever applies the manifest has made podman secrets whose names start with this.
+    Secret(String),
+}
 
 /// A certificate of the router.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,26 +54,4 @@ fn leaf(scope: &Scope) -> Option<Leaf> {
         }
         Scope::Below(_) | Scope::Addresses | Scope::Address(_) => None,
     }
-}
-
-/// The bundle that clients inside read instead of their system's: roots, `extra_ca`, and the session's CA.
-pub const AGENT_BUNDLE: &str = "ca-certificates.crt";
-
-/// The session's CA alone.
-pub const AGENT_CA: &str = "session-ca.pem";
-
-/// The session's CA and `extra_ca`, for clients that add to roots of their own.
-pub const AGENT_EXTRA: &str = "extra-ca.pem";
-
-/// The bundle as Java reads it.
-pub const AGENT_JAVA: &str = "cacerts";
-
-/// What the router is given of a session's directory.
-pub fn router_dir(session_dir: &Path) -> PathBuf {
-    session_dir.join("router")
-}
-
-/// What the agent is given of a session's directory.
-pub fn agent_dir(session_dir: &Path) -> PathBuf {
-    session_dir.join("agent")
 }

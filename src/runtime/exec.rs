@@ -4,6 +4,7 @@ use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,8 @@ pub struct Exec<'a> {
     pub tty: bool,
     /// The caller's `TERM`, passed on with a terminal only.
     pub term: Option<&'a str>,
+    /// Variables of the command's, a line each, in a file: an argument could be read by every user of the host.
+    pub env_file: Option<&'a Path>,
     /// When time is over.
     pub deadline: Option<Instant>,
 }
@@ -125,6 +128,7 @@ fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
         args.push("--tty".to_owned());
         args.extend(exec.term.map(|term| format!("--env=TERM={term}")));
     }
+    args.extend(exec.env_file.map(|path| format!("--env-file={}", path.display())));
     args.push(exec.container.to_owned());
     args.extend_from_slice(exec.command);
     let mut command = podman.command(&args);

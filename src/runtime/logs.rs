@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use super::RuntimeError;
 use super::ctrlog::Follower;
+use super::materials::known_file;
 use super::objects::{Kind, list};
 use super::podman::Podman;
+use super::redact::Redactor;
 use super::registry::Registry;
 use super::state::log_file;
 
@@ -24,6 +26,7 @@ pub fn logs(
     if !registry.session_dir(session).is_dir() {
         return of_another(podman, session, each);
     }
+    let redactor = Redactor::read(&known_file(&registry.session_dir(session)))?;
     let mut followers = SERVICES.map(|service| {
         let path = log_file(&registry.session_dir(session), service);
         (service, Follower::new(path))
@@ -32,7 +35,7 @@ pub fn logs(
         // Asked first, so that what was said until the end is read after it.
         let goes_on = follow && registry.find(session)?.is_some();
         for (service, follower) in &mut followers {
-            follower.lines().iter().for_each(|(_, line)| each(service, line));
+            follower.lines().iter().for_each(|(_, line)| each(service, &redactor.text(line)));
         }
         if !goes_on {
             return Ok(true);

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::RuntimeError;
-use crate::plan::{AGENT_BUNDLE, AGENT_CA, AGENT_EXTRA, AGENT_JAVA, Leaf, agent_dir, router_dir};
+use crate::plan::{Leaf, trust};
 use crate::policy::Credential;
 
 pub use credentials::{AwsValues, Values};
@@ -30,11 +30,9 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// What is made from.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// The session's directory.
-    pub dir: &'a Path,
-    /// Its id.
+    /// The session's id.
     pub session: &'a str,
-    /// The certificates that the router needs; without any nothing of TLS is made.
+    /// The certificates that the router needs.
     pub leaves: &'a [Leaf],
     /// Roots besides the system's, PEM.
     pub extra_ca: Option<&'a str>,
@@ -44,38 +42,69 @@ pub struct Request<'a> {
     pub values: &'a Values,
 }
 
-/// Makes everything, in the session's directory. The result is the agent's variables: surrogates by name.
-pub fn make(request: Request<'_>) -> Result<BTreeMap<String, String>, RuntimeError> {
-    let Request { dir, session, leaves, extra_ca, credentials, values } = request;
-    if leaves.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    in_memory(dir)?;
+/// Files by their path in their directory.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// Everything, in memory.
+pub struct Materials {
+    /// The router's files: keys and values.
+    pub router: Files,
+    /// The agent's files: public.
+    pub agent: Files,
+    /// The agent's variables: surrogates by name.
+    pub variables: BTreeMap<String, String>,
+    /// Real values, which no log may show.
+    pub known: Vec<String>,
+}
+
+/// Makes everything anew.
+pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
+    let Request { session, leaves, extra_ca, credentials, values } = request;
     let now = SystemTime::now();
     let minted = ca::mint(session, leaves, now)?;
     let mut roots = roots::roots(extra_ca);
     let bundle = |roots: &[Vec<u8>]| roots.iter().map(|root| pem::encode("CERTIFICATE", root)).collect::<String>();
     let certificate = pem::encode("CERTIFICATE", &minted.ca);
-
-    let router = Directory::make(router_dir(dir))?;
-    router.write("upstream.pem", bundle(&roots).as_bytes())?;
-    let tls = Directory::make(router.0.join("tls"))?;
-    for (name, text) in &minted.leaves {
-        tls.write(&format!("{name}.pem"), text.as_bytes())?;
-    }
-    let made = credentials::make(credentials, values)?;
-    if !credentials.is_empty() {
-        router.write("credentials.json", made.json.as_bytes())?;
-    }
-
-    let agent = Directory::make(agent_dir(dir))?;
     let own: Vec<Vec<u8>> = extra_ca.map(pem::certificates).unwrap_or_default();
-    agent.write(AGENT_CA, certificate.as_bytes())?;
-    agent.write(AGENT_EXTRA, (certificate + &bundle(&own)).as_bytes())?;
+    let made = credentials::make(credentials, values)?;
+
+    let mut router = Files::from([("upstream.pem".to_owned(), bundle(&roots).into_bytes())]);
+    router.extend(minted.leaves.into_iter().map(|(name, text)| (format!("tls/{name}.pem"), text.into_bytes())));
+    if !credentials.is_empty() {
+        router.insert("credentials.json".to_owned(), made.json.into_bytes());
+    }
     roots.insert(0, minted.ca);
-    agent.write(AGENT_BUNDLE, bundle(&roots).as_bytes())?;
-    agent.write(AGENT_JAVA, &java::store(roots.iter().map(Vec::as_slice), now))?;
-    Ok(made.variables)
+    let agent = [
+        (trust::SESSION_CA, certificate.clone().into_bytes()),
+        (trust::EXTRA, (certificate + &bundle(&own)).into_bytes()),
+        (trust::BUNDLE, bundle(&roots).into_bytes()),
+        (trust::JAVA, java::store(roots.iter().map(Vec::as_slice), now)),
+        (trust::WGETRC, format!("ca_certificate = {}\n", trust::path(trust::BUNDLE)).into_bytes()),
+        (trust::APT, format!("Acquire::https::CAInfo \"{}\";\n", trust::path(trust::BUNDLE)).into_bytes()),
+    ];
+    let agent = agent.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+    Ok(Materials { router, agent, variables: made.variables, known: values.all() })
+}
+
+impl Materials {
+    /// Writes all of it into the session's directory. Returns the file with the agent's variables, a line each.
+    pub fn write(&self, session_dir: &Path) -> Result<PathBuf, RuntimeError> {
+        in_memory(session_dir)?;
+        directory(&trust::router_dir(session_dir), &self.router)?;
+        directory(&trust::agent_dir(session_dir), &self.agent)?;
+        let lines: String = self.variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+        let known = serde_json::to_vec(&self.known)
+            .map_err(|error| RuntimeError::Io("noting values".to_owned(), error.into()))?;
+        file(&known_file(session_dir), &known, 0o600)?;
+        let path = session_dir.join("surrogates");
+        file(&path, lines.as_bytes(), 0o600)?;
+        Ok(path)
+    }
+}
+
+/// Where a session's runner notes the values that `logs` must not show.
+pub fn known_file(session_dir: &Path) -> PathBuf {
+    session_dir.join("known")
 }
 
 /// Keys and values must not reach a disk.
@@ -95,24 +124,29 @@ fn in_memory(dir: &Path) -> Result<(), RuntimeError> {
 
 /// A directory of ours. It and its files can be read by the services' user, who is nobody of this host; what is above
 /// it, the session's directory, lets nobody in.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn make(path: PathBuf) -> Result<Self, RuntimeError> {
+fn directory(dir: &Path, files: &Files) -> Result<(), RuntimeError> {
+    let make = |path: &Path| {
         let doing = || RuntimeError::io(format!("making {}", path.display()));
-        fs::create_dir(&path).map_err(doing())?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(doing())?;
-        Ok(Self(path))
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RuntimeError> {
-        let path = self.0.join(name);
-        let doing = || RuntimeError::io(format!("writing {}", path.display()));
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path).map_err(doing())?;
+        fs::create_dir(path).map_err(doing())?;
         // Whatever the umask.
-        file.set_permissions(fs::Permissions::from_mode(0o644)).map_err(doing())?;
-        file.write_all(bytes).map_err(doing())
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(doing())
+    };
+    make(dir)?;
+    for (name, bytes) in files {
+        let path = dir.join(name);
+        if let Some(parent) = path.parent().filter(|parent| !parent.exists()) {
+            make(parent)?;
+        }
+        file(&path, bytes, 0o644)?;
     }
+    Ok(())
+}
+
+fn file(path: &Path, bytes: &[u8], mode: u32) -> Result<(), RuntimeError> {
+    let doing = || RuntimeError::io(format!("writing {}", path.display()));
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(doing())?;
+    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(doing())?;
+    file.write_all(bytes).map_err(doing())
 }
 
 #[cfg(test)]
@@ -124,7 +158,7 @@ mod tests {
     }
 
     fn files(dir: &Path) -> Vec<String> {
-        let mut all = Vec::new();
+        let mut all: Vec<String> = Vec::new();
         for entry in fs::read_dir(dir).unwrap().flatten() {
             match entry.file_type().unwrap().is_dir() {
                 true => all.extend(files(&entry.path())),
@@ -134,37 +168,31 @@ mod tests {
         all
     }
 
-    fn request<'a>(dir: &'a Path, leaves: &'a [Leaf]) -> Request<'a> {
-        static NONE: Values = Values { masked: BTreeMap::new(), aws: BTreeMap::new(), github: BTreeMap::new() };
-        Request { dir, session: "s", leaves, extra_ca: None, credentials: &[], values: &NONE }
-    }
-
-    fn make_in(dir: &Path) -> Result<(), RuntimeError> {
-        make(request(dir, &[leaf("api.example.com")])).map(drop)
+    fn made() -> Materials {
+        let (leaves, values) = ([leaf("api.example.com")], Values::default());
+        make(Request { session: "s", leaves: &leaves, extra_ca: None, credentials: &[], values: &values }).unwrap()
     }
 
     /// what the agent sees is public.
     #[test]
     fn r_93_no_key_is_on_the_agents_side() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-        make_in(dir.path()).unwrap();
+        made().write(dir.path()).unwrap();
         let has_key = |path: &String| String::from_utf8_lossy(&fs::read(path).unwrap()).contains("PRIVATE KEY");
         let with_key: Vec<String> = files(dir.path()).into_iter().filter(has_key).collect();
         assert_eq!(with_key, [dir.path().join("router/tls/api.example.com.pem").to_string_lossy()]);
-        let agent = fs::read_to_string(agent_dir(dir.path()).join(AGENT_BUNDLE)).unwrap();
-        let upstream = fs::read_to_string(router_dir(dir.path()).join("upstream.pem")).unwrap();
+        let agent = fs::read_to_string(trust::agent_dir(dir.path()).join(trust::BUNDLE)).unwrap();
+        let upstream = fs::read_to_string(trust::router_dir(dir.path()).join("upstream.pem")).unwrap();
         assert_eq!(pem::certificates(&agent).len(), pem::certificates(&upstream).len() + 1);
-        let ca = fs::read_to_string(agent_dir(dir.path()).join(AGENT_CA)).unwrap();
+        let ca = fs::read_to_string(trust::agent_dir(dir.path()).join(trust::SESSION_CA)).unwrap();
         assert!(agent.starts_with(&ca) && !upstream.contains(&ca), "the router does not trust its own CA upstream");
     }
 
     #[test]
-    fn nothing_is_written_to_a_disk_or_without_need() {
+    fn nothing_is_written_to_a_disk() {
         let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let said = make_in(disk.path()).unwrap_err().to_string();
+        let said = made().write(disk.path()).unwrap_err().to_string();
         assert!(said.contains("is on a disk"), "{said}");
-        let memory = tempfile::tempdir_in("/dev/shm").unwrap();
-        make(request(memory.path(), &[])).unwrap();
-        assert!(files(disk.path()).is_empty() && files(memory.path()).is_empty());
+        assert!(files(disk.path()).is_empty());
     }
 }

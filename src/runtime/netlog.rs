@@ -16,8 +16,9 @@ use serde_json::{Map, Value, json};
 
 use super::RuntimeError;
 use super::ctrlog::{Follower, Stream};
+use super::redact::Redactor;
 use crate::plan::Plan;
-use crate::policy::{HostName, Policy, Reason, Verdict, parse_dns_line};
+use crate::policy::{HostName, Policy, Reason, Verdict, canonical, parse_dns_line};
 
 /// A reader of the router's output.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub fn open(path: &Path) -> Result<File, RuntimeError> {
 
 impl NetworkLog {
     /// Follows the router's log from its first line.
-    pub fn follow(router_log: &Path, plan: &Plan, mut file: File) -> Self {
+    pub fn follow(router_log: &Path, plan: &Plan, redactor: Redactor, mut file: File) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         let mut follower = Follower::new(router_log);
         let (flag, session, policy) = (Arc::clone(&stopped), plan.session.clone(), plan.policy.clone());
@@ -48,7 +49,7 @@ impl NetworkLog {
                 // Asked before reading, so that what was written until then is read after it.
                 let last = flag.load(Ordering::SeqCst);
                 for (stream, line) in follower.lines() {
-                    write(&mut file, stream, &line, &session, &policy);
+                    write(&mut file, stream, &line, &session, &policy, &redactor);
                 }
                 if last {
                     return;
@@ -67,12 +68,13 @@ impl NetworkLog {
     }
 }
 
-fn write(file: &mut File, stream: Stream, line: &str, session: &str, policy: &Policy) {
+fn write(file: &mut File, stream: Stream, line: &str, session: &str, policy: &Policy, redactor: &Redactor) {
     let map = match stream {
         Stream::Out => decision_line(line, session),
         Stream::Err => dns_line(line, session, policy),
     };
-    if let Some(map) = map {
+    if let Some(mut map) = map {
+        redact(&mut map, redactor);
         // One write a line; a full disk loses lines and changes no verdict.
         let _ = file.write_all((Value::Object(map).to_string() + "\n").as_bytes());
     }
@@ -89,8 +91,25 @@ fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
     if let Some(name) = map.get("host").and_then(Value::as_str).and_then(HostName::from_wire) {
         map.insert("host".to_owned(), name.as_str().into());
     }
+    if let Some(Ok(path)) = map.get("path").and_then(Value::as_str).map(canonical) {
+        map.insert("path".to_owned(), path.into());
+    }
+    if let Some(names) = map.get("credentials").and_then(Value::as_str) {
+        let names: Vec<&str> = names.split(',').filter(|name| !name.is_empty()).collect();
+        map.insert("credentials".to_owned(), names.into());
+    }
     map.insert("session".to_owned(), session.into());
     Some(map)
+}
+
+/// Only what comes from a request: the words that say what was decided are ours, whatever a value is.
+fn redact(map: &mut Map<String, Value>, redactor: &Redactor) {
+    const OURS: [&str; 7] = ["ts", "session", "tier", "verdict", "rule", "reason", "credentials"];
+    for (_, value) in map.iter_mut().filter(|(key, _)| !OURS.contains(&key.as_str())) {
+        if let Value::String(text) = value {
+            *text = redactor.text(text);
+        }
+    }
 }
 
 /// A line of dnsmasq's query log: only refusals are decisions, since an answer opens nothing by itself.
@@ -131,6 +150,16 @@ mod tests {
         assert_eq!((&line["verdict"], &line["reason"]), (&json!("deny"), &json!("bad-host")));
         assert!(dns_line("dnsmasq[7]: config a.example.com is 127.0.1.1", "s", &policy).is_none());
         assert!(dns_line("{\"verdict\":\"allow\"}", "s", &policy).is_none());
+    }
+
+    #[test]
+    fn a_request_has_one_path_and_no_value() {
+        let line =
+            r#"{"host":"x.test","path":"/%61/hunter22%2f?q","credentials":"A,B","verdict":"deny","reason":"deny"}"#;
+        let mut map = decision_line(line, "s").unwrap();
+        redact(&mut map, &Redactor::new(["hunter22", "deny"]).unwrap());
+        assert_eq!((&map["path"], &map["credentials"]), (&json!("/a/[redacted]%2F"), &json!(["A", "B"])));
+        assert_eq!((&map["verdict"], &map["reason"]), (&json!("deny"), &json!("deny")));
     }
 
     #[test]

@@ -42,6 +42,11 @@ impl State {
         Ok(state)
     }
 
+    /// The session's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Where podman runs. Whatever runs there belongs to this session (see `gc`).
     pub fn empty_dir(&self) -> PathBuf {
         self.dir.join("empty")

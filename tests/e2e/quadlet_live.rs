@@ -319,8 +319,13 @@ fn random_environments_and_arguments_arrive_byte_exact() {
         }
         let command = ["python3", "-c", program].map(str::to_owned).into_iter().chain(words.clone()).collect();
         let session = format!("q-bytes{round}");
-        let request =
-            Request { resolved: &resolved, session: &session, command: &RunCommand::Run(command), attempt: 0 };
+        let request = Request {
+            resolved: &resolved,
+            session: &session,
+            command: &RunCommand::Run(command),
+            attempt: 0,
+            session_dir: None,
+        };
         crate::quadlet::write(&sandbox.scratch("units"), &tree::quadlet(&plan(request).unwrap(), version).unwrap());
         let units = sandbox.scratch("units").join(&session);
         let output = sandbox.command(&["install"]).arg(units).env("XDG_CONFIG_HOME", config_home()).output().unwrap();

@@ -34,11 +34,14 @@ fn the_same_input_gives_the_same_bytes_and_another_session_other_names() {
     assert_eq!(stream(&resolved, &["true"]), stream(&resolved, &["true"]));
     let command = Command::Hold;
     let name = |session, attempt| {
-        plan(Request { resolved: &resolved, session, command: &command, attempt }).unwrap().names.agent_pod
+        plan(Request { resolved: &resolved, session, command: &command, attempt, session_dir: None })
+            .unwrap()
+            .names
+            .agent_pod
     };
     let all: BTreeSet<String> = [name("a", 0), name("b", 0), name("a", 1)].into();
     assert_eq!(all.len(), 3);
-    let bad = plan(Request { resolved: &resolved, session: "A b", command: &command, attempt: 0 });
+    let bad = plan(Request { resolved: &resolved, session: "A b", command: &command, attempt: 0, session_dir: None });
     assert!(matches!(bad, Err(PlanError::BadSession(_))));
 }
 

@@ -40,7 +40,7 @@ fn planned(example: &str) -> Plan {
     resolved.workspace.source = home;
     let words = resolved.command.iter().map(|word| word.value.clone()).collect();
     let command = Command::Run(words);
-    plan(Request { resolved: &resolved, session: "default", command: &command, attempt: 0 }).unwrap()
+    plan(Request { resolved: &resolved, session: "default", command: &command, attempt: 0, session_dir: None }).unwrap()
 }
 
 fn compiled(example: &str) -> Vec<File> {

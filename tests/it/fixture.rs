@@ -63,5 +63,5 @@ pub fn resolved() -> Resolved {
 /// Its plan for a command.
 pub fn plan_of(resolved: &Resolved, command: &[&str]) -> Plan {
     let command = Command::Run(command.iter().map(|&word| word.to_owned()).collect());
-    plan(Request { resolved, session: "test", command: &command, attempt: 0 }).unwrap()
+    plan(Request { resolved, session: "test", command: &command, attempt: 0, session_dir: None }).unwrap()
 }

@@ -1,5 +1,6 @@
 //! The agent pod: gate, forwarder, agent.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{
@@ -8,11 +9,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::config::Identity;
-use crate::plan::{Agent, Command, Plan};
+use crate::plan::{Agent, Command, Materials, Plan, trust};
 
 use super::{
-    EmitError, Podman, capabilities, config_volume, dns, host_path, metadata, named_volume, pull_policy, service,
-    without_ipv6,
+    EmitError, Podman, capabilities, config_volume, dns, host_path, metadata, named_volume, path_text, pull_policy,
+    secret, service, without_ipv6,
 };
 
 /// podman's init inside a container that has the `init` annotation (libpod `ContainerInitPath`).
@@ -52,7 +53,7 @@ pub(super) fn agent_pod(plan: &Plan, podman: Podman) -> Result<Pod, EmitError> {
         let command = if run { bare.as_slice() } else { &["/bin/sh", "-c", GATED_FORWARDER] };
         containers.push(service("forwarder", plan, command, &["NET_BIND_SERVICE"]));
     }
-    containers.push(agent_container(&plan.agent)?);
+    containers.push(agent_container(plan)?);
     Ok(Pod {
         metadata: metadata(&plan.names.agent_pod, plan, "agent", &annotations),
         spec: Some(PodSpec {
@@ -70,7 +71,8 @@ pub(super) fn agent_pod(plan: &Plan, podman: Podman) -> Result<Pod, EmitError> {
     })
 }
 
-fn agent_container(agent: &Agent) -> Result<Container, EmitError> {
+fn agent_container(plan: &Plan) -> Result<Container, EmitError> {
+    let agent = &plan.agent;
     let image = agent.image.value.reference();
     let (caps, uid): (&[&str], i64) = match agent.identity.value {
         Identity::HostUser => (&[], AGENT_UID),
@@ -98,7 +100,7 @@ fn agent_container(agent: &Agent) -> Result<Container, EmitError> {
             run_as_group: Some(uid),
             ..SecurityContext::default()
         }),
-        volume_mounts: Some(mounts(agent)?),
+        volume_mounts: Some(mounts(plan)?),
         working_dir: Some(path_text(&agent.workspace.target)?),
         ..Container::default()
     })
@@ -128,10 +130,31 @@ fn volumes(plan: &Plan) -> Result<Vec<Volume>, EmitError> {
     for (index, mount) in agent.mounts.iter().enumerate() {
         volumes.push(host_path(&format!("mount-{index}"), &path_text(&mount.source)?));
     }
+    match &plan.materials {
+        None => {}
+        Some(Materials::Directory(dir)) => {
+            volumes.push(host_path("trust", &path_text(&trust::agent_dir(dir))?));
+            for file in stand_in_files(agent) {
+                volumes.push(host_path(&volume_of(file), &path_text(&trust::agent_dir(dir).join(file))?));
+            }
+        }
+        Some(Materials::Secret(prefix)) => volumes.push(secret("trust", &format!("{prefix}-trust"))),
+    }
     Ok(volumes)
 }
 
-fn mounts(agent: &Agent) -> Result<Vec<VolumeMount>, EmitError> {
+/// Each file once that stands in for others, whose volume is named after it.
+fn stand_in_files(agent: &Agent) -> BTreeSet<&'static str> {
+    trust::stand_ins(agent).into_iter().map(|(file, _)| file).collect()
+}
+
+/// A volume's name has no dots.
+fn volume_of(file: &str) -> String {
+    format!("trust-{}", file.replace('.', "-"))
+}
+
+fn mounts(plan: &Plan) -> Result<Vec<VolumeMount>, EmitError> {
+    let agent = &plan.agent;
     let mount = |name: String, path: &Path, read_only: bool| -> Result<VolumeMount, EmitError> {
         Ok(VolumeMount {
             name,
@@ -149,16 +172,16 @@ fn mounts(agent: &Agent) -> Result<Vec<VolumeMount>, EmitError> {
     for (index, extra) in agent.mounts.iter().enumerate() {
         mounts.push(mount(format!("mount-{index}"), &extra.target, extra.read_only)?);
     }
-    Ok(mounts)
-}
-
-/// kube play reads what follows a colon in a mount path as mount options.
-fn path_text(path: &Path) -> Result<String, EmitError> {
-    let refuse =
-        |why: &str| EmitError::CannotKeep { what: format!("the path {}", path.display()), why: why.to_owned() };
-    let text = path.to_str().ok_or_else(|| refuse("it is not UTF-8, which YAML cannot carry"))?;
-    if text.contains(':') {
-        return Err(refuse("it contains a colon, which kube play takes for mount options; rename the directory"));
+    if let Some(materials) = &plan.materials {
+        mounts.push(mount("trust".to_owned(), Path::new(trust::TRUST_AT), true)?);
+        for (file, at) in trust::stand_ins(agent) {
+            mounts.push(match materials {
+                Materials::Directory(_) => mount(volume_of(file), Path::new(at), true)?,
+                Materials::Secret(_) => {
+                    VolumeMount { sub_path: Some(file.to_owned()), ..mount("trust".to_owned(), Path::new(at), true)? }
+                }
+            });
+        }
     }
-    Ok(text.to_owned())
+    Ok(mounts)
 }

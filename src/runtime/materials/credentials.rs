@@ -19,6 +19,17 @@ pub struct Values {
     pub github: BTreeMap<String, String>,
 }
 
+impl Values {
+    /// Each of them.
+    pub(super) fn all(&self) -> Vec<String> {
+        let aws = self.aws.values().flat_map(|aws| {
+            // The id is no secret by itself, but nobody else's business either.
+            [Some(&aws.access_key_id), Some(&aws.secret_access_key), aws.session_token.as_ref()]
+        });
+        self.masked.values().chain(aws.flatten()).chain(self.github.values()).cloned().collect()
+    }
+}
+
 /// An AWS credential.
 #[derive(Clone)]
 pub struct AwsValues {

@@ -1,0 +1,106 @@
+//! How clients inside come to trust the session's CA: files, where they appear, and variables.
+//!
+//! Most clients read one bundle *instead of* the system's, so it holds everything: the system's roots, `extra_ca` and the
+//! session's CA. Hosts that are not decrypted go on working with it.
+
+use std::path::{Path, PathBuf};
+
+use super::Agent;
+use crate::config::Identity;
+
+/// Where the agent's files of a session are inside.
+pub const TRUST_AT: &str = "/etc/sandboxc-ca";
+
+/// Where the router's are.
+pub const MATERIALS_AT: &str = "/run/sandboxc";
+
+/// The bundle: roots, `extra_ca`, and the session's CA.
+pub const BUNDLE: &str = "ca-certificates.crt";
+
+/// The session's CA alone.
+pub const SESSION_CA: &str = "session-ca.pem";
+
+/// The session's CA and `extra_ca`, for clients that add to roots of their own.
+pub const EXTRA: &str = "extra-ca.pem";
+
+/// The bundle as Java reads it.
+pub const JAVA: &str = "cacerts";
+
+/// wget has no variable for a bundle, but one for its settings.
+pub const WGETRC: &str = "wgetrc";
+
+/// And so has apt.
+pub const APT: &str = "apt.conf";
+
+/// What replaces a system's bundle (its own file name, so the order is the one in which they are mounted): Debian, Alpine
+/// and Arch; Fedora and its kin; what the TLS libraries of others read.
+const BUNDLES_AT: [&str; 3] =
+    ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/certs/ca-certificates.crt"];
+
+/// The trust stores that the JDKs of distributions read.
+const JAVA_AT: [&str; 2] = ["/etc/pki/java/cacerts", "/etc/ssl/certs/java/cacerts"];
+
+/// Where `update-ca-certificates` finds further roots.
+const LOCAL_ROOT_AT: &str = "/usr/local/share/ca-certificates/sandboxc-session.crt";
+
+/// Variables and the file they name.
+const VARIABLES: [(&str, &str); 11] = [
+    ("AWS_CA_BUNDLE", BUNDLE),
+    ("CARGO_HTTP_CAINFO", BUNDLE),
+    ("CURL_CA_BUNDLE", BUNDLE),
+    ("DENO_CERT", EXTRA),
+    ("GIT_SSL_CAINFO", BUNDLE),
+    ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", BUNDLE),
+    ("NODE_EXTRA_CA_CERTS", EXTRA),
+    ("PIP_CERT", BUNDLE),
+    ("REQUESTS_CA_BUNDLE", BUNDLE),
+    ("SSL_CERT_FILE", BUNDLE),
+    ("SYSTEM_WGETRC", WGETRC),
+];
+
+/// What the router is given of a session's directory.
+pub fn router_dir(session_dir: &Path) -> PathBuf {
+    session_dir.join("router")
+}
+
+/// What the agent is given of a session's directory.
+pub fn agent_dir(session_dir: &Path) -> PathBuf {
+    session_dir.join("agent")
+}
+
+/// Path inside of one of the agent's files.
+pub fn path(name: &str) -> String {
+    format!("{TRUST_AT}/{name}")
+}
+
+/// The variables, for whatever the config does not say itself.
+pub(super) fn variables(identity: Identity) -> Vec<(&'static str, String)> {
+    let mut all: Vec<(&str, String)> = VARIABLES.iter().map(|&(name, file)| (name, path(file))).collect();
+    if identity == Identity::Root {
+        all.push(("APT_CONFIG", path(APT)));
+        let java = path(JAVA);
+        all.push((
+            "JAVA_TOOL_OPTIONS",
+            format!("-Djavax.net.ssl.trustStore={java} -Djavax.net.ssl.trustStoreType=JKS"),
+        ));
+    }
+    all
+}
+
+/// Files of [`agent_dir`] that stand in for files of the image, and where.
+///
+/// Root inside may install packages, and dpkg fails where it cannot replace a bundle that is a mount. So root gets the
+/// session's CA where `update-ca-certificates` takes it from, and the rest by variables.
+pub fn stand_ins(agent: &Agent) -> Vec<(&'static str, &'static str)> {
+    let all: Vec<(&str, &str)> = match agent.identity.value {
+        Identity::HostUser => {
+            let bundles = BUNDLES_AT.map(|at| (BUNDLE, at));
+            bundles.into_iter().chain(JAVA_AT.map(|at| (JAVA, at))).collect()
+        }
+        Identity::Root => vec![(SESSION_CA, LOCAL_ROOT_AT)],
+    };
+    // What the config mounts stays as it is, and nothing is made in it.
+    let mounts = agent.mounts.iter().map(|mount| mount.target.as_path());
+    let taken: Vec<&Path> = mounts.chain([agent.workspace.target.as_path(), agent.home.target.as_path()]).collect();
+    all.into_iter().filter(|(_, at)| !taken.iter().any(|taken| Path::new(at).starts_with(taken))).collect()
+}
