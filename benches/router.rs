@@ -7,6 +7,8 @@
 #[allow(dead_code, reason = "shared with the tests")]
 #[path = "../tests/it/fixture.rs"]
 mod fixture;
+#[path = "../tests/it/router/mint.rs"]
+mod mint;
 #[allow(dead_code, reason = "shared with the tests")]
 #[path = "../tests/it/router/world.rs"]
 mod world;

@@ -5,6 +5,7 @@
 
 mod dns;
 mod hosts;
+mod inspect;
 mod render;
 mod tcp;
 
@@ -13,9 +14,18 @@ use serde_json::{Map, Value, json};
 
 use super::{EmitError, File};
 use crate::plan::SandboxNetwork;
-use crate::policy::{Policy, Reason, Rule, RuleSet};
+use crate::policy::{Policy, Reason};
 
+use inspect::Asked;
 use render::render;
+
+/// What reads GraphQL, as it is.
+const BODY_MODULES: [(&str, &str); 4] = [
+    ("graphql.js", include_str!("../../templates/router/graphql.js")),
+    ("graphql_document.js", include_str!("../../templates/router/graphql_document.js")),
+    ("graphql_tokens.js", include_str!("../../templates/router/graphql_tokens.js")),
+    ("json.js", include_str!("../../templates/router/json.js")),
+];
 
 /// Files mounted read-only at `/etc/sandboxc` in the router container; `sh /etc/sandboxc/entry.sh` runs it, and
 /// `sh /etc/sandboxc/entry.sh ready` waits until it listens. Fails where the plan and the policy disagree, and for an
@@ -30,7 +40,9 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
     let private = dns::resolver_names(&tls, &web, &routes, true);
     let resolvers = json!({ "guarded": !guarded.is_empty(), "private": !private.is_empty() });
     let listeners = tcp::listeners(net, &routes, !guarded.is_empty(), !private.is_empty());
-    let (tls_map, web_map) = (hosts::map(&tls), hosts::map(&web));
+    let asked = Asked::of(tls.iter().chain(&web));
+    let inspected = inspect::inspected(&tls);
+    let (tls_map, web_map) = (hosts::map(&tls, &asked), hosts::map(&web, &asked));
     let nginx = json!({
         "router": net.router_address,
         "agent": net.agent_address,
@@ -38,15 +50,29 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
         "form": hosts::forms(),
         "resolvers": resolvers,
         "routes": routes,
+        "asked": asked.any(),
+        "bodies": asked.bodies(),
+        "inspected": inspected,
+        "depths": inspect::depths(&tls),
     });
 
     let dns = json!({ "router": net.router_address });
     let mut files = vec![
         table("dns.conf", "dns.conf", dns, &dns::lines(net, &tls, &web))?,
-        file("entry.sh", json!({ "resolvers": resolvers, "listeners": listeners }))?,
-        file("nginx.conf", nginx)?,
+        file("entry.sh", json!({ "resolvers": resolvers, "listeners": listeners, "inspected": inspected }))?,
+        file("nginx.conf", nginx.clone())?,
         file("refusal.js", json!({ "reasons": reasons() }))?,
     ];
+    if asked.any() {
+        files.push(table("requests.conf", "requests.conf", json!({}), &asked.lines()?)?);
+    }
+    if asked.bodies() {
+        files.push(file("inspect.js", json!({ "asked": asked.bodies_json()? }))?);
+        files.extend(BODY_MODULES.map(|(name, text)| File::new(format!("router/{name}"), text)));
+    }
+    if !inspected.is_empty() {
+        files.push(file("inspected.conf", nginx)?);
+    }
     for (port, map) in [(443, tls_map), (80, web_map)] {
         files.push(table("hosts.map", &format!("hosts-{port}.map"), json!({ "port": port }), &map.lines)?);
     }
@@ -63,16 +89,13 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
     Ok(files)
 }
 
-/// Refuses what the files would silently leave out: nothing in them looks into a connection yet.
-pub(super) fn refuse_inspected(policy: &Policy) -> Result<(), EmitError> {
-    let rules = [Some(&policy.allow), policy.ceiling.as_ref()].into_iter().flatten().flat_map(RuleSet::rules);
-    let rule = rules.into_iter().find(|rule: &&Rule| rule.request.is_some());
-    let what = match (rule, policy.credentials.first()) {
-        (Some(rule), _) => format!("request rules of `{}` ({})", rule.pattern, rule.from.short()),
-        (None, Some(credential)) => format!("the credential `{}` ({})", credential.name, credential.from.short()),
-        (None, None) => return Ok(()),
-    };
-    Err(EmitError::CannotKeep { what, why: "the router of this version does not inspect yet; remove it".to_owned() })
+/// Refuses what the files would silently leave out: nothing in them puts a credential into a request yet.
+pub(super) fn refuse_credentials(policy: &Policy) -> Result<(), EmitError> {
+    let Some(credential) = policy.credentials.first() else { return Ok(()) };
+    Err(EmitError::CannotKeep {
+        what: format!("the credential `{}` ({})", credential.name, credential.from.short()),
+        why: "the router of this version knows no credentials yet; remove it".to_owned(),
+    })
 }
 
 /// Files mounted read-only at `/etc/sandboxc` in the gate and the forwarder.

@@ -235,9 +235,9 @@ data:
             "~\|\z" "deny bad-host";
             default $tls_table;
         }
-        map $tls_decision $tls_route { "~\A(\S+)" $1; }
+        map $tls_decision $tls_route { "~\A([^ /]+)" $1; }
         map $tls_decision $tls_reason { "~\A\S+ (\S+)" $1; }
-        map $tls_decision $tls_rule { "~\A\S+ \S+ (\S+)\z" $1; }
+        map $tls_decision $tls_rule { "~\A\S+ \S+ (\S+)" $1; }
         map $tls_route $tls_socket {
             pass unix:/tmp/sandboxc/pass.sock;
             default unix:/tmp/sandboxc/deny.sock;
@@ -303,13 +303,14 @@ data:
         js_import refusal from refusal.js;
         js_set $web_refusal refusal.json;
 
-        # What the client wrote and what nginx made of it must be one name; the port, if there, must be 80.
-        map "$http_host|$host" $web_name {
-            "~*\A(?=[^:|]{1,253}\.?[:|])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)\.?(?::80)?\|\1\z" $host;
-            "~\A((?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?:\.(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])){3})(?::80)?\|\1\z" $host;
+        # What the client wrote and what nginx made of it must be one name; the port, if there, must be the connection's.
+        map $https $web_port { on 443; default 80; }
+        map "$http_host|$host|$web_port" $web_name {
+            "~*\A(?=[^:|]{1,253}\.?[:|])((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)\.?(?::80(?=\|[^|]*\|80\z)|:443(?=\|[^|]*\|443\z))?\|\1\|(?:80|443)\z" $host;
+            "~\A((?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?:\.(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])){3})(?::80(?=\|[^|]*\|80\z)|:443(?=\|[^|]*\|443\z))?\|\1\|(?:80|443)\z" $host;
             default "";
         }
-        map $web_name $web_table {
+        map $web_name $web_table_80 {
             hostnames;
             include /etc/sandboxc/hosts-80.map;
         }
@@ -318,17 +319,18 @@ data:
         map "$web_form|$web_name" $web_decision {
             "~\Aother" "deny bad-request";
             "~\|\z" "deny bad-host";
-            default $web_table;
+            default $web_table_80;
         }
-        map $web_decision $web_route { "~\A(\S+)" $1; }
+        map $web_decision $web_way { "~\A([^ /]+)" $1; }
+        map $web_decision $web_route { "~\A([^ /]+)" $1; }
         map $web_decision $web_reason { "~\A\S+ (\S+)" $1; }
-        map $web_decision $web_rule { "~\A\S+ \S+ (\S+)\z" $1; }
+        map $web_decision $web_rule { "~\A\S+ \S+ (\S+)" $1; }
 
         # Log lines stay below 4096 bytes, so that a pipe takes each whole, and hold printable ASCII only.
         map $http_host $web_printable { "~\A[ -~]{1,255}\z" $http_host; }
         map $web_name $web_host { "" $web_printable; default $web_name; }
         map $request $web_method { "~\A([A-Z_-]{1,32}) " $1; }
-        map $request_uri $web_path { "~\A([!->@-~]{1,1024})" $1; }
+        map $request $web_path { "~\A\S+ ([!->@-~]{1,1024})" $1; }
         map $status $web_status { volatile; "~\A0*([1-9]\d*)\z" $1; default 0; }
         map $upstream_addr $dialled { volatile; "~\A[0-9][0-9.:, ]*\z" $upstream_addr; }
         # 400 and the like without an upstream are nginx's own answers to malformed requests, before any decision.
@@ -343,7 +345,7 @@ data:
         map $web_outcome $web_because { volatile; bad-request ""; default $web_rule; }
         map $web_outcome $web_verdict { volatile; allowed allow; default deny; }
         log_format web escape=json '{"ts":$msec,"tier":"http","verdict":"$web_verdict","rule":"$web_because",'
-            '"reason":"$web_outcome","host":"$web_host","port":80,"method":"$web_method","path":"$web_path",'
+            '"reason":"$web_outcome","host":"$web_host","port":$web_port,"method":"$web_method","path":"$web_path",'
             '"status":$web_status,"bytes_sent":$bytes_sent,"bytes_received":$request_length,"duration":$request_time,'
             '"upstream":"$dialled"}';
         access_log /dev/stdout web;
@@ -359,6 +361,11 @@ data:
         client_max_body_size 0;
         client_body_timeout 15m;
         send_timeout 15m;
+        # A client that goes on sending after its refusal is left soon.
+        lingering_time 2s;
+        lingering_timeout 2s;
+        keepalive_timeout 15m;
+        keepalive_requests 100000;
         large_client_header_buffers 4 64k;
         underscores_in_headers on;
         merge_slashes off;
@@ -415,7 +422,7 @@ data:
     }
   refusal.js: |
     // The body of a refusal on port 80: the same reason and rule as in the log.
-    const reasons = {"above-ceiling":{"hint":"ask the owner of this machine: the server config forbids it","text":"the server's ceiling does not include it"},"address-refused":{"hint":"if the host is meant to be private, say `private: true` on its entry or name its range in the server's network.reachable","text":"the name does not resolve to an address that may be reached"},"bad-host":{"hint":"use the full name of the host","text":"the host is missing or not a full host name"},"bad-request":{"hint":"send a plain HTTP/1.1 request in origin form (`GET /path` with one Host header); HTTPS needs no proxy","text":"the request is malformed or of a kind that is not forwarded"},"denied":{"hint":"ask the owner of this machine: the server config forbids it","text":"the server's deny list names it"},"not-allowed":{"hint":"add the host to network.allow in .sandboxc/sandbox.yaml","text":"no allow entry matches this host"},"not-tls":{"hint":"port 443 carries TLS only; name another port as `host:port` in network.allow","text":"the connection does not start with a TLS ClientHello"},"port-not-allowed":{"hint":"add `host:port` to network.allow in .sandboxc/sandbox.yaml","text":"the entry for this host does not name this port"},"upstream-failed":{"hint":"try again later","text":"the host is allowed but did not answer"}};
+    const reasons = {"above-ceiling":{"hint":"ask the owner of this machine: the server config forbids it","text":"the server's ceiling does not include it"},"address-refused":{"hint":"if the host is meant to be private, say `private: true` on its entry or name its range in the server's network.reachable","text":"the name does not resolve to an address that may be reached"},"bad-body":{"hint":"send one GraphQL operation as uncompressed JSON without duplicate keys","text":"the body is no plain JSON in UTF-8 that a rule can read"},"bad-host":{"hint":"use the full name of the host","text":"the host is missing or not a full host name"},"bad-path":{"hint":"request the resource by its plain path","text":"the path holds `..`, `//`, `\\`, an encoded control byte, or is encoded twice"},"bad-request":{"hint":"send a plain HTTP/1.1 request in origin form (`GET /path` with one Host header); HTTPS needs no proxy","text":"the request is malformed or of a kind that is not forwarded"},"body-too-large":{"hint":"send a smaller body, or for AWS let the client send x-amz-content-sha256","text":"the body is larger than what is read whole for a rule or a signature (1 MiB)"},"credential-unavailable":{"hint":"see the session's network log, and try again","text":"the router could not get a token for this credential"},"denied":{"hint":"ask the owner of this machine: the server config forbids it","text":"the server's deny list names it"},"duplicate-credential":{"hint":"send it once","text":"a credential header is there more than once"},"foreign-credential":{"hint":"use the variable of the sandbox, or ask for `allow_foreign_credentials: true`","text":"the request carries a credential that is not the sandbox's own"},"graphql-not-allowed":{"hint":"add the field to `queries`, `mutations` or `subscriptions`","text":"the entry's `graphql` does not permit this operation"},"leak":{"hint":"use the credential only with the hosts, headers, methods and paths of its config entry","text":"the request carries the surrogate of a credential outside of its scope"},"method-not-allowed":{"hint":"add the method to the entry's `methods`","text":"no entry for this host permits this method here"},"misdirected":{"hint":"open a connection of its own for each host","text":"the request is for another host than the TLS connection"},"not-allowed":{"hint":"add the host to network.allow in .sandboxc/sandbox.yaml","text":"no allow entry matches this host"},"not-tls":{"hint":"port 443 carries TLS only; name another port as `host:port` in network.allow","text":"the connection does not start with a TLS ClientHello"},"path-not-allowed":{"hint":"add the path to the entry's `paths`","text":"no entry for this host permits this path"},"port-not-allowed":{"hint":"add `host:port` to network.allow in .sandboxc/sandbox.yaml","text":"the entry for this host does not name this port"},"repository-not-allowed":{"hint":"name the repository in the request, or add it to `repositories`","text":"the request's repository is not on the credential's list, or cannot be told"},"too-deep":{"hint":"add an entry for the longer suffix or the exact host","text":"an inspected suffix covers one label only, as certificates do"},"unsupported-signature":{"hint":"see the log's line for the SDK setting that avoids it","text":"this way of signing cannot be done anew by the router"},"upstream-failed":{"hint":"try again later","text":"the host is allowed but did not answer"}};
 
     function json(r) {
         const v = r.variables;

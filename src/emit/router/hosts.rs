@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::policy::{Decision, Row, Scope, Verdict};
+use super::inspect::{self, Asked, depth};
+use crate::policy::{Decision, Row, Scope, Tier, Verdict};
 
 /// `HostName` as a regular expression, for names of any case.
 const NAME: &str = "((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)";
@@ -29,39 +30,47 @@ pub(super) struct HashSizes {
 /// what nginx made of the header.
 pub(super) fn forms() -> Value {
     let address = format!("({OCTET}(?:\\.{OCTET}){{3}})");
+    // The header's port, if it has one, is the connection's, which stands at the end.
+    let port = "(?::80(?=\\|[^|]*\\|80\\z)|:443(?=\\|[^|]*\\|443\\z))?\\|\\1\\|(?:80|443)\\z";
+    let (path, large) = inspect::forms();
     json!({
         "name": format!("~*\\A(?=.{{1,253}}\\.?\\z){NAME}\\.?\\z"),
         "address": format!("~\\A{address}\\z"),
-        "name_header": format!("~*\\A(?=[^:|]{{1,253}}\\.?[:|]){NAME}\\.?(?::80)?\\|\\1\\z"),
-        "address_header": format!("~\\A{address}(?::80)?\\|\\1\\z"),
+        "name_header": format!("~*\\A(?=[^:|]{{1,253}}\\.?[:|]){NAME}\\.?{port}"),
+        "address_header": format!("~\\A{address}{port}"),
+        "path": path,
+        "large": large,
     })
 }
 
 /// The map for one port.
-pub(super) fn map(table: &[Row]) -> Map {
+pub(super) fn map(table: &[Row], asked: &Asked<'_>) -> Map {
     let mut map = Map::default();
     let below = |name: &str| {
         let at = table.binary_search_by(|row| row.scope.cmp(&Scope::Below(name.to_owned()))).ok()?;
         table.get(at)
     };
+    let words = |row: &Row| Words { depth: depth(row), asked: asked.word(&row.decision) };
     for row in table {
         match &row.scope {
-            Scope::Below(base) if base.is_empty() => map.push("default", &row.decision),
+            Scope::Below(base) if base.is_empty() => map.push("default", &row.decision, &words(row)),
             // Written with its apex if both are decided alike.
+            Scope::Below(base) if depth(row).is_some() => map.push(&format!("*.{base}"), &row.decision, &words(row)),
             Scope::Below(base) => {
                 let apex =
                     table.binary_search_by(|other| cmp_host(&other.scope, base)).ok().and_then(|at| table.get(at));
                 if apex.is_none_or(|apex| apex.decision != row.decision) {
-                    map.push(&format!("*.{base}"), &row.decision);
+                    map.push(&format!("*.{base}"), &row.decision, &words(row));
                 }
             }
             Scope::Host(name) => {
-                let both = below(name.as_str()).is_some_and(|below| below.decision == row.decision);
-                map.push(&format!("{}{name}", if both { "." } else { "" }), &row.decision);
+                let both =
+                    below(name.as_str()).is_some_and(|below| below.decision == row.decision && depth(below).is_none());
+                map.push(&format!("{}{name}", if both { "." } else { "" }), &row.decision, &words(row));
             }
             // Names never look like this, and exact keys are found before any pattern.
-            Scope::Addresses => map.push("~^[0-9.]+$", &row.decision),
-            Scope::Address(address) => map.push(&address.to_string(), &row.decision),
+            Scope::Addresses => map.push("~^[0-9.]+$", &row.decision, &words(row)),
+            Scope::Address(address) => map.push(&address.to_string(), &row.decision, &words(row)),
         }
     }
     map
@@ -75,18 +84,27 @@ fn cmp_host(scope: &Scope, name: &str) -> std::cmp::Ordering {
     }
 }
 
+/// What is said besides the decision: how many labels names have, and the list of rules that requests are asked against.
+struct Words {
+    depth: Option<usize>,
+    asked: String,
+}
+
 impl Map {
-    /// `KEY "ROUTE REASON [RULE]"; # PLACE`. Keys are LDH and rule ids need no quoting, so neither can end the word.
-    fn push(&mut self, key: &str, decision: &Decision) {
-        let route = match (decision.verdict, decision.private) {
-            (Verdict::Deny, _) => "deny",
-            (Verdict::Allow, false) => "pass",
-            (Verdict::Allow, true) => "private",
+    /// `KEY "ROUTE REASON [RULE [LIST]]"; # PLACE`. Keys are LDH and rule ids need no quoting, so neither can end the word.
+    fn push(&mut self, key: &str, decision: &Decision, words: &Words) {
+        let route = match (decision.verdict, decision.tier, decision.private) {
+            (Verdict::Deny, ..) => "deny".to_owned(),
+            (Verdict::Allow, Tier::Inspected, _) => {
+                words.depth.map_or_else(|| "inspect".to_owned(), |depth| format!("inspect/{depth}"))
+            }
+            (Verdict::Allow, _, false) => "pass".to_owned(),
+            (Verdict::Allow, _, true) => "private".to_owned(),
         };
         let rule = decision.rule.as_ref().map_or_else(String::new, |rule| format!(" {rule}"));
         let comment = decision.from.as_ref().map_or_else(String::new, |from| format!(" # {}", from.short()));
         self.longest_key = self.longest_key.max(key.len());
-        self.lines.push(format!("{key} \"{route} {}{rule}\";{comment}", decision.reason.code()));
+        self.lines.push(format!("{key} \"{route} {}{rule}{}\";{comment}", decision.reason.code(), words.asked));
     }
 }
 

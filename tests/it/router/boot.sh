@@ -42,6 +42,7 @@ contained() {
         mount --bind /dev "$root/dev"
         mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
         mount --bind "$files" "$root/etc/sandboxc"
+        [ ! -d "$work/materials" ] || mount --bind "$work/materials" "$root/run/sandboxc"
         cd /
         exec chroot "$root" setpriv --reuid=990 --regid=990 --clear-groups --no-new-privs --bounding-set="$caps" \
             --inh-caps="$caps" --ambient-caps="$caps" -- "$@"
@@ -60,7 +61,7 @@ done
     echo "$code" >"$work/router.exit"
 } &
 ip address add "$egress_address/24" dev lo
-python3 "$here/upstream.py" serve "$work/dns.log" >"$work/upstream.out" 2>"$work/upstream.err" &
+python3 "$here/upstream.py" serve "$work/dns.log" "$work/internet" >"$work/upstream.out" 2>"$work/upstream.err" &
 {
     contained "$work/forwarder" "$work/agent.ns" -all /bin/sh /etc/sandboxc/gate.sh &&
         contained "$work/forwarder" "$work/agent.ns" "$bind" nginx -e stderr -c /etc/sandboxc/forwarder.conf

@@ -3,15 +3,19 @@
 //! leaves these tests out, anything else that is missing makes them fail.
 
 mod aws;
+mod bodies;
 mod differential;
 mod dns;
 mod files;
 mod guard;
 mod hello;
 mod http;
+mod inspected;
 mod life;
 mod log;
+mod mint;
 mod njs;
+mod secure;
 mod tcp;
 mod tls;
 mod wire;

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """A small internet behind the router under test: a name server, TLS-shaped, HTTP and TCP servers. Standard library only.
 
-usage: upstream.py addresses | serve LOG     prints `ready` when it serves; logs each DNS query, `TYPE NAME SERVER`,
-to LOG
+usage: upstream.py addresses | serve LOG CERTIFICATES     prints `ready` when it serves; logs each DNS query, `TYPE NAME
+SERVER`, to LOG
 
 Names say what they resolve to: the first label `ip-203-0-113-10` (several with `-and-` between), `rebind-A` (203.0.113.10 at
-first, A ever after), `cname-A` (by way of another name), `nx`, `v6only`; any other is 203.0.113.10. TTL is 0 throughout.
+first, A ever after), `cname-A` (by way of another name), `nx`, `v6only`; any other is 203.0.113.30 below secure.test, where
+port 443 speaks TLS, else 203.0.113.10. TTL is 0 throughout.
 """
 import hashlib
+import itertools
+import os
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -18,6 +22,7 @@ PUBLIC = "203.0.113.10"
 # Servers stand on the addresses that the guard must refuse too, so that a missing guard is seen as an answer.
 ADDRESSES = [PUBLIC, "203.0.113.22", "10.55.0.1", "10.66.0.1", "169.254.169.254", "100.100.100.200", "198.18.0.1",
              "192.168.7.7", "172.16.9.9"]
+SECURE = ["203.0.113.30", "10.55.0.30"]
 NAME_SERVERS = ["203.0.113.53", "203.0.113.54", "203.0.113.55"]
 SILENT = "203.0.113.55"
 seen = {}
@@ -35,7 +40,7 @@ def addresses_of(name):
     if label.startswith("rebind-"):
         seen[name] = seen.get(name, 0) + 1
         return [PUBLIC if seen[name] == 1 else dotted(label[7:])]
-    return [PUBLIC]
+    return [SECURE[0] if name.endswith("secure.test") else PUBLIC]
 
 
 def answer(query, log, where):
@@ -159,11 +164,50 @@ def body_of(client, head, buffer):
         buffer = b""
 
 
+class Https:
+    """TLS, with a certificate that the name may say is wrong, and connections that stay: those of plain answers."""
+
+    def __init__(self, directory):
+        contexts = {}
+        for kind in ("good", "wrong", "untrusted"):
+            contexts[kind] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            contexts[kind].load_cert_chain(os.path.join(directory, kind + ".pem"))
+            contexts[kind].set_alpn_protocols(["h2", "http/1.1"])
+
+        def choose(sock, name, _):
+            sock.context = contexts.get((name or "").split(".")[0], contexts["good"])
+        contexts["good"].sni_callback = choose
+        self.context = contexts["good"]
+        self.connections = itertools.count(1)
+
+    def __call__(self, client, where):
+        client = self.context.wrap_socket(client, server_side=True)
+        connection, rest = next(self.connections), b""
+        for request in itertools.count(1):
+            head, rest = head_of(client, rest)
+            if head is None:
+                return
+            if any(head.split(b" ")[1].startswith(path) for path in SPECIAL):
+                return http_one(client, where, head, rest)
+            body = b"".join(body_of(client, head, rest))
+            rest = b""
+            answer = b"%s connection=%d request=%d\n%s\r\n\r\n%s" % (
+                where.encode(), connection, request, head, body)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(answer)
+                           + (b"" if head.startswith(b"HEAD ") else answer))
+
+
+SPECIAL = [b"/sse", b"/big/", b"/upload", b"/ws", b"/steer", b"/status/", b"/moved", b"/late"]
+
+
 def http(client, where):
-    """Answers with the request's head as it arrived; some paths do more."""
     head, rest = head_of(client, b"")
-    if head is None:
-        return
+    if head is not None:
+        http_one(client, where, head, rest)
+
+
+def http_one(client, where, head, rest):
+    """Answers with the request's head as it arrived; some paths do more."""
     path = head.split(b" ")[1] if b" " in head else b""
     plain = lambda body, extra=b"": client.sendall(
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n" % (len(body), extra) + body)
@@ -208,13 +252,17 @@ def http(client, where):
 
 def main():
     if sys.argv[1] == "addresses":
-        return print(*ADDRESSES, *NAME_SERVERS)
+        return print(*ADDRESSES, *SECURE, *NAME_SERVERS)
     name_servers(sys.argv[2])
     for address in ADDRESSES:
         serve(address, 443, tls)
         serve(address, 80, http)
         for port in (22, 5432, 5433):
             serve(address, port, tcp)
+    if os.path.isdir(sys.argv[3]):
+        for address in SECURE:
+            serve(address, 443, Https(sys.argv[3]))
+            serve(address, 80, http)
     print("ready", flush=True)
     threading.Event().wait()
 

@@ -46,6 +46,7 @@ impl World {
         let net = plan_of(&resolved, &["true"]).network.expect("a sandboxed network");
         let work = tempfile::tempdir().expect("a directory");
         Self::write(work.path(), &net, &policy);
+        super::mint::mint(work.path(), &policy);
         let holders = [hold_namespace(), hold_namespace()];
         let [router, agent] = [0, 1].map(|i| namespace_of(&holders[i]));
         let boot = boot(work.path(), &net, &holders);
@@ -236,6 +237,7 @@ fn root() -> PathBuf {
         }
         fs::rename(&new, &root).expect("a name");
     }
+    fs::create_dir_all(root.join("run/sandboxc")).expect("a mount point");
     root
 }
 
