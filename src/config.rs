@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use crate::diagnostic::Diagnostics;
 use crate::source::SourceMap;
 
+mod credential;
 mod disk;
 mod entry;
 mod limits;
@@ -22,18 +23,23 @@ mod network;
 mod overrides;
 mod read;
 mod repo;
+mod request;
 mod resolve;
 mod resolved;
 pub mod schema;
+mod sealed;
+mod secret;
 mod server;
 mod suggest;
 mod tags;
 mod value;
 mod vars;
+mod vault;
 pub mod yaml;
 
-pub use load::{DEFAULT_ALLOW_FILE, entry_path, load};
+pub use load::{DEFAULT_ALLOW_FILE, entry_path, load, read_secrets};
 pub use resolved::*;
+pub use secret::{AwsKeys, Secret, SecretRef, SecretRefs, SecretValues, Secrets};
 pub use value::survives_podman;
 
 /// The directory of a repo that holds its wishes.

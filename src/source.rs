@@ -4,6 +4,7 @@
 //! May depend on: nothing of this crate.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -108,6 +109,8 @@ pub struct SourceFile {
     line_starts: Vec<usize>,
     /// Characters before each block of [`BLOCK`] bytes: columns in long lines cost no more than in short ones.
     chars_before: Vec<usize>,
+    /// What is never shown: values of secrets.
+    hidden: Vec<Range<usize>>,
 }
 
 const BLOCK: usize = 1024;
@@ -130,6 +133,11 @@ impl SourceFile {
     /// The text as read.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The bytes that are never shown, sorted and apart from each other.
+    pub fn hidden(&self) -> &[Range<usize>] {
+        &self.hidden
     }
 
     /// Characters before a byte offset.
@@ -166,8 +174,24 @@ impl SourceMap {
             }))
             .collect();
         let id = FileId(u32::try_from(self.files.len()).unwrap_or(u32::MAX));
-        self.files.push(SourceFile { path: path.into(), label: label.into(), text, line_starts, chars_before });
+        let (path, label, hidden) = (path.into(), label.into(), Vec::new());
+        self.files.push(SourceFile { path, label, text, line_starts, chars_before, hidden });
         id
+    }
+
+    /// Says that the bytes of a span are never to be shown.
+    pub fn hide(&mut self, span: Span) {
+        let Some(file) = self.files.get_mut(span.file.0 as usize) else { return };
+        file.hidden.push(span.start..span.end);
+        file.hidden.sort_by_key(|range| (range.start, range.end));
+        let mut apart: Vec<Range<usize>> = Vec::with_capacity(file.hidden.len());
+        for range in file.hidden.drain(..).filter(|range| !range.is_empty()) {
+            match apart.last_mut().filter(|last| range.start <= last.end) {
+                Some(last) => last.end = last.end.max(range.end),
+                None => apart.push(range),
+            }
+        }
+        file.hidden = apart;
     }
 
     /// The file behind an id of this map.

@@ -5,14 +5,15 @@ use serde_json::json;
 
 use super::context::{Context, print};
 use super::{ConfigArgs, Failure};
-use crate::policy::{Decision, Verdict};
+use crate::policy::{Decision, HttpRequest, Inspection, Policy, Tier, Verdict, canonical};
 use crate::runtime::exit;
+use crate::source::Place;
 
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Request method; matters only where an entry carries request rules
+    /// Request method; matters only where an entry or a credential carries request rules
     #[arg(long, value_name = "M", default_value = "GET")]
     method: String,
     /// Machine-readable
@@ -24,7 +25,8 @@ pub(super) struct ExplainArgs {
 }
 
 pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
-    let (host, port) = parse_target(&args.target)?;
+    let target = parse_target(&args.target)?;
+    let (host, port) = (target.host.as_str(), target.port);
     let context = Context::new();
     let resolved = context.resolve(&args.config, false, exit::USAGE)?;
     if !resolved.sandbox_enabled.value {
@@ -34,62 +36,136 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
         print(&if args.json { format!("{value}\n") } else { text })?;
         return Ok(0);
     }
-    let decision = resolved.policy.decide(&host, port);
-    print(&if args.json { as_json(&host, port, &args.method, &decision) } else { as_text(&host, port, &decision) })?;
+    let policy = &resolved.policy;
+    let connection = policy.decide(host, port);
+    let decision = match &target.path {
+        // Of a host alone nobody says what is to be requested.
+        None => connection.clone(),
+        Some(path) => policy.decide_request(host, port, &HttpRequest { method: &args.method, target: path }),
+    };
+    let asked = Asked { target: &target, method: &args.method, connection: &connection, decision: &decision, policy };
+    print(&if args.json { asked.json() } else { asked.text() })?;
     Ok(u8::from(decision.verdict == Verdict::Deny))
 }
 
-fn as_text(host: &str, port: u16, decision: &Decision) -> String {
-    let verdict = if decision.verdict == Verdict::Allow { "allow" } else { "deny" };
-    let rule = match (&decision.rule, &decision.from) {
-        (Some(rule), Some(from)) => format!("{rule} at {}", from.short()),
-        _ => "none".to_owned(),
-    };
-    let reason = decision.reason;
-    let mut text = format!(
-        "{verdict:<6} {host}:{port}\nrule   {rule}\ntier   {}\nreason {}: {}\n",
-        decision.tier.name(),
-        reason.code(),
-        reason.text()
-    );
-    if !reason.hint().is_empty() {
-        text.push_str(&format!("hint   {}\n", reason.hint()));
+/// A question and its answer.
+struct Asked<'a> {
+    target: &'a Target,
+    method: &'a str,
+    connection: &'a Decision,
+    decision: &'a Decision,
+    policy: &'a Policy,
+}
+
+impl Asked<'_> {
+    /// Why the router looks into the connection: rules and credentials, each with its place.
+    fn decrypted(&self) -> Vec<(String, Place)> {
+        let Some(inspection) = self.connection.inspection.as_ref() else { return Vec::new() };
+        let rules = inspection.allow.iter().chain(inspection.ceiling.iter().flatten());
+        let rules = rules.filter(|rule| rule.request.is_some()).map(|rule| (rule.id.to_string(), rule.from.clone()));
+        let scoped = self.policy.credentials.iter().filter(|c| inspection.credentials.contains(&c.name));
+        rules.chain(scoped.map(|c| (format!("credential {}", c.name), c.from.clone()))).collect()
     }
-    text
+
+    /// Names of the credentials that this request may carry.
+    fn credentials(&self) -> &[String] {
+        self.decision.inspection.as_ref().map_or(&[], |inspection| &inspection.credentials)
+    }
+
+    /// True if the verdict holds only for a body that the rule permits.
+    fn reads_body(&self) -> bool {
+        let asks = self.target.path.is_some() && self.decision.verdict == Verdict::Allow;
+        asks && self.decision.inspection.as_ref().is_some_and(Inspection::reads_body)
+    }
+
+    fn text(&self) -> String {
+        let Self { target, decision, .. } = self;
+        let verdict = if decision.verdict == Verdict::Allow { "allow" } else { "deny" };
+        let rule = match (&decision.rule, &decision.from) {
+            (Some(rule), Some(from)) => format!("{rule} at {}", from.short()),
+            _ => "none".to_owned(),
+        };
+        let request = match (&target.path, &self.connection.inspection) {
+            (Some(path), Some(_)) => format!(" {} {}", self.method, path),
+            _ => String::new(),
+        };
+        let reason = decision.reason;
+        let mut text = format!(
+            "{verdict:<6} {}:{}{request}\nrule   {rule}\ntier   {}\nreason {}: {}\n",
+            target.host,
+            target.port,
+            decision.tier.name(),
+            reason.code(),
+            reason.text()
+        );
+        let why: Vec<String> =
+            self.decrypted().iter().map(|(why, from)| format!("{why} at {}", from.short())).collect();
+        let word = if self.connection.tier == Tier::Inspected { "decrypted" } else { "inspected" };
+        if !why.is_empty() {
+            text.push_str(&format!("{word} because of {}\n", why.join(", ")));
+        }
+        if !self.credentials().is_empty() {
+            text.push_str(&format!("credentials {}\n", self.credentials().join(" ")));
+        }
+        if self.reads_body() {
+            text.push_str("body   must be a GraphQL operation that the rule permits\n");
+        }
+        if !reason.hint().is_empty() {
+            text.push_str(&format!("hint   {}\n", reason.hint()));
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        let Self { target, decision, .. } = self;
+        let why: Vec<_> = self.decrypted().into_iter().map(|(by, from)| json!({"by": by, "from": from})).collect();
+        let value = json!({
+            "verdict": decision.verdict,
+            "host": target.host,
+            "port": target.port,
+            "method": self.method,
+            "path": target.path.as_deref().map(|path| canonical(path).unwrap_or_else(|_| path.to_owned())),
+            "tier": decision.tier,
+            "rule": decision.rule,
+            "from": decision.from,
+            "reason": decision.reason.code(),
+            "text": decision.reason.text(),
+            "hint": decision.reason.hint(),
+            "private": decision.private,
+            "decrypted": self.connection.tier == Tier::Inspected,
+            "because": why,
+            "credentials": self.credentials(),
+            "reads_body": self.reads_body(),
+        });
+        format!("{value}\n")
+    }
 }
 
-fn as_json(host: &str, port: u16, method: &str, decision: &Decision) -> String {
-    let value = json!({
-        "verdict": decision.verdict,
-        "host": host,
-        "port": port,
-        "method": method,
-        "tier": decision.tier,
-        "rule": decision.rule,
-        "from": decision.from,
-        "reason": decision.reason.code(),
-        "text": decision.reason.text(),
-        "hint": decision.reason.hint(),
-        "private": decision.private,
-    });
-    format!("{value}\n")
+/// Host, port and path of what the user typed. None of them is judged here; the policy does that.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    host: String,
+    port: u16,
+    /// Without the query. None for a host without a scheme, which says nothing about requests.
+    path: Option<String>,
 }
 
-/// Host and port of what the user typed. The host is not judged here; `decide` does that.
-fn parse_target(target: &str) -> Result<(String, u16), Failure> {
+fn parse_target(target: &str) -> Result<Target, Failure> {
     let bad = |why: &str| {
         Failure::usage(format!("`{target}` {why}; write e.g. https://api.example.com/ or db.example.com:5432"))
     };
-    let (authority, default) = match target.split_once("://") {
+    let (authority, default, path) = match target.split_once("://") {
         Some((scheme, rest)) => {
-            let authority = rest.split(['/', '?', '#']).next().unwrap_or("");
+            let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+            // As a client sends it: without fragment, and never empty.
+            let path = rest.split(['?', '#']).next().filter(|path| !path.is_empty()).unwrap_or("/").to_owned();
             match scheme.to_ascii_lowercase().as_str() {
-                "https" | "wss" => (authority, 443),
-                "http" | "ws" => (authority, 80),
+                "https" | "wss" => (authority, 443, Some(path)),
+                "http" | "ws" => (authority, 80, Some(path)),
                 _ => return Err(bad("has a scheme that is neither http nor https")),
             }
         }
-        None => (target, 443),
+        None => (target, 443, None),
     };
     if authority.is_empty() || authority.contains(['@', '/', ' ']) {
         return Err(bad("is neither a URL nor HOST:PORT"));
@@ -99,9 +175,10 @@ fn parse_target(target: &str) -> Result<(String, u16), Failure> {
     match colon_after_bracket.filter(|_| !bare_v6).map(|at| authority.split_at(at)) {
         Some((host, port)) => {
             let port = port.trim_start_matches(':').parse::<u16>().ok().filter(|&port| port > 0);
-            Ok((host.to_owned(), port.ok_or_else(|| bad("has a port that is not 1 to 65535"))?))
+            let port = port.ok_or_else(|| bad("has a port that is not 1 to 65535"))?;
+            Ok(Target { host: host.to_owned(), port, path })
         }
-        None => Ok((authority.to_owned(), default)),
+        None => Ok(Target { host: authority.to_owned(), port: default, path }),
     }
 }
 
@@ -111,12 +188,15 @@ mod tests {
 
     #[test]
     fn targets() {
-        let parse = |text: &str| parse_target(text).ok();
-        assert_eq!(parse("https://a.b/x?y"), Some(("a.b".to_owned(), 443)));
-        assert_eq!(parse("http://a.b:8080"), Some(("a.b".to_owned(), 8080)));
-        assert_eq!(parse("a.b:22"), Some(("a.b".to_owned(), 22)));
-        assert_eq!(parse("a.b"), Some(("a.b".to_owned(), 443)));
-        assert_eq!(parse("[::1]:5"), Some(("[::1]".to_owned(), 5)));
+        let parse = |text: &str| parse_target(text).ok().map(|t| (t.host, t.port, t.path.unwrap_or_default()));
+        let target = |host: &str, port, path: &str| Some((host.to_owned(), port, path.to_owned()));
+        assert_eq!(parse("https://a.b/x?y"), target("a.b", 443, "/x"));
+        assert_eq!(parse("https://a.b?y"), target("a.b", 443, "/"));
+        assert_eq!(parse("https://a.b/x/../%2e#z"), target("a.b", 443, "/x/../%2e"));
+        assert_eq!(parse("http://a.b:8080"), target("a.b", 8080, "/"));
+        assert_eq!(parse("a.b:22"), target("a.b", 22, ""));
+        assert_eq!(parse("a.b"), target("a.b", 443, ""));
+        assert_eq!(parse("[::1]:5"), target("[::1]", 5, ""));
         assert!(["", "ftp://a.b", "a.b:0", "a.b:x", "https://u@a.b", "a b"].iter().all(|t| parse(t).is_none()));
     }
 }

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::read::{self, Keys, fields, shorten};
+use super::request;
 use super::yaml::{Kind, Node};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::policy::{HostError, HostPattern, parse_pattern};
+use crate::policy::{HostError, HostPattern, RequestRule, parse_pattern};
 use crate::source::{FileId, Located, Span};
 
 /// Which list an entry stands in.
@@ -30,6 +31,8 @@ pub(super) struct Entry {
     /// Where `private: true` is said.
     pub(super) private: Option<Span>,
     pub(super) broad: bool,
+    /// What it says about requests, if it does.
+    pub(super) request: Option<RequestRule>,
     pub(super) span: Span,
 }
 
@@ -43,8 +46,8 @@ pub(super) const ENTRY: Keys = Keys {
     ],
 };
 
-/// Keys of an entry that only an inspecting router could keep.
-const INSPECTED: [&str; 3] = ["methods", "paths", "graphql"];
+/// Keys of an entry that are about requests.
+const REQUEST: [&str; 3] = ["methods", "paths", "graphql"];
 
 /// Reads a list; each good entry comes with its index in the file.
 pub(super) fn entries(node: &Node, what: &str, kind: ListKind, d: &mut Diagnostics) -> Vec<(usize, Entry)> {
@@ -64,7 +67,13 @@ fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
         return plain(&text?, kind, None, d);
     };
     let map = fields(node, &ENTRY, d);
-    refuse_inspected(&map, d);
+    let request = match kind {
+        ListKind::Deny => {
+            refuse_in_deny(&map, d);
+            None
+        }
+        _ => request::rule(&map, d),
+    };
     let private = map.get("private").and_then(|n| read::boolean(n, "`private`", d)).filter(|p| p.value);
     let broad = map.get("broad").and_then(|n| read::boolean(n, "`broad`", d)).is_some_and(|b| b.value);
     let ports = map.get("ports").map(|n| ports(n, d));
@@ -80,7 +89,49 @@ fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
     let more = More { ports: ports.unwrap_or_default(), ports_span: map.key_span("ports"), broad, entry: node.span };
     let mut entry = plain(&text, kind, Some(more), d)?;
     entry.private = private.and_then(|_| map.key_span("private"));
+    let first = REQUEST.iter().filter_map(|key| map.key_span(key)).min();
+    if let (Some(_), Some(span)) = (&request, first)
+        && let Some(finding) = not_inspected(&entry, span, map.key_span("ports"))
+    {
+        d.push(finding);
+        return None;
+    }
+    entry.request = request;
     Some(entry)
+}
+
+/// A denial is for hosts as a whole.
+fn refuse_in_deny(map: &read::Fields<'_>, d: &mut Diagnostics) {
+    for key in REQUEST {
+        if let Some(span) = map.key_span(key) {
+            d.push(
+                Diagnostic::new(Code::NotEnforceable, format!("`deny` is about hosts as a whole, not about `{key}`"))
+                    .at(span, "")
+                    .help("write what is permitted instead: the same host with its rules in `ceiling`, or in `allow`"),
+            );
+        }
+    }
+}
+
+/// Why nobody could look into requests of an entry, if so: the router decrypts names on port 443 and reads HTTP on 80.
+fn not_inspected(entry: &Entry, rule: Span, ports: Option<Span>) -> Option<Diagnostic> {
+    let finding = |message: &str| Diagnostic::new(Code::NotEnforceable, message).at(rule, "nothing could enforce this");
+    let wide = "no certificate is for so many hosts, so their requests cannot be looked into";
+    match &entry.pattern {
+        HostPattern::Ip(_) => Some(
+            finding("requests to an address cannot be looked into")
+                .help("name the host; rules are for names on ports 80 and 443"),
+        ),
+        _ if entry.ports.iter().any(|port| !matches!(port, 80 | 443)) => Some(
+            finding("requests on a named port cannot be looked into")
+                .at(ports.unwrap_or(entry.span), "other ports than 80 and 443")
+                .help("leave the port out; rules are for ports 80 and 443, and a second, plain entry would permit every request"),
+        ),
+        HostPattern::Suffix(base) | HostPattern::Subdomains(base) if !base.contains('.') => {
+            Some(finding(wide).help("list the hosts, or a suffix of at least two labels"))
+        }
+        _ => None,
+    }
 }
 
 /// What the mapping form says besides the host.
@@ -89,25 +140,6 @@ struct More {
     ports_span: Option<Span>,
     broad: bool,
     entry: Span,
-}
-
-fn refuse_inspected(map: &read::Fields<'_>, d: &mut Diagnostics) {
-    for key in INSPECTED {
-        let said = map.get(key).is_some_and(|value| !value.is_empty());
-        if let Some(span) = map.key_span(key).filter(|_| said) {
-            d.push(not_enforceable(key, span));
-        }
-    }
-}
-
-/// A key of a part that this version does not have.
-pub(super) fn not_enforceable(key: &str, span: Span) -> Diagnostic {
-    Diagnostic::new(
-        Code::NotEnforceable,
-        format!("`{key}` needs the inspecting tier, which this version does not have yet"),
-    )
-    .at(span, "would have no effect")
-    .help("remove it; a rule that nothing enforces must not look like one")
 }
 
 fn ports(node: &Node, d: &mut Diagnostics) -> BTreeSet<u16> {
@@ -142,7 +174,7 @@ fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Dia
     let more = more.unwrap_or(More { ports: BTreeSet::new(), ports_span: None, broad: false, entry: text.span });
     let mut ports = more.ports;
     ports.extend(port);
-    let entry = Entry { pattern, ports, private: None, broad: more.broad, span: more.entry };
+    let entry = Entry { pattern, ports, private: None, broad: more.broad, request: None, span: more.entry };
     let gives = matches!(kind, ListKind::Allow | ListKind::AllowFile);
     let many = matches!(entry.pattern, HostPattern::Suffix(_) | HostPattern::Subdomains(_));
     if let Some(finding) = address(&entry, kind, text) {
@@ -199,7 +231,7 @@ fn broad(text: &Located<String>, reason: &str, kind: ListKind, mapped: bool) -> 
     finding.help(format!("or write `{{host: \"{shown}\", broad: true}}` if that is what you mean"))
 }
 
-fn host_error(error: &HostError, span: Span) -> Diagnostic {
+pub(super) fn host_error(error: &HostError, span: Span) -> Diagnostic {
     let code = match error {
         HostError::Cidr(_) => Code::Cidr,
         HostError::Port(_) | HostError::PortOnMany(_) => Code::BadPort,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::entry::Entry;
 use super::network::{Lists, Named};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::policy::{HostName, HostPattern};
+use crate::policy::{HostName, HostPattern, RequestRule};
 use crate::source::Span;
 
 /// A deny list or ceiling, indexed for "does anything here cover this pattern".
@@ -25,6 +25,8 @@ pub(super) fn lint(repo: &[(usize, Entry)], lists: &Lists, d: &mut Diagnostics) 
     if let Some(ceiling) = &lists.ceiling {
         repeated(&ceiling.value, d);
     }
+    plain_beside_rules(&lists.allow, d);
+    plain_beside_rules(lists.ceiling.as_ref().map_or(&[], |ceiling| ceiling.value.as_slice()), d);
     apexes(&lists.allow, d);
     apexes(&lists.deny, d);
     let deny = Index::new(&lists.deny);
@@ -69,14 +71,16 @@ fn repeated(entries: &[Named], d: &mut Diagnostics) {
         private: bool,
         first: Span,
     }
-    let mut seen: BTreeMap<(&str, &HostPattern), Seen> = BTreeMap::new();
+    type Same<'a> = (&'a str, &'a HostPattern, Option<&'a RequestRule>);
+    let mut seen: BTreeMap<Same<'_>, Seen> = BTreeMap::new();
     for Named { id, entry } in entries {
         let list = id.as_str().rsplit_once('[').map_or("", |(list, _)| list);
         let private = entry.private.is_some();
-        let Some(seen) = seen.get_mut(&(list, &entry.pattern)) else {
+        let same = (list, &entry.pattern, entry.request.as_ref());
+        let Some(seen) = seen.get_mut(&same) else {
             let fresh =
                 Seen { ports: entry.ports.clone(), all_ports: entry.ports.is_empty(), private, first: entry.span };
-            seen.insert((list, &entry.pattern), fresh);
+            seen.insert(same, fresh);
             continue;
         };
         let covered = if list.ends_with("deny") {
@@ -95,6 +99,21 @@ fn repeated(entries: &[Named], d: &mut Diagnostics) {
         seen.ports.extend(&entry.ports);
         seen.all_ports |= entry.ports.is_empty();
         seen.private |= private;
+    }
+}
+
+/// Rules of a pattern that a plain entry permits past, whichever list it stands in: they own their hosts together.
+fn plain_beside_rules(entries: &[Named], d: &mut Diagnostics) {
+    let plain = entries.iter().filter(|named| named.entry.request.is_none());
+    let plain: BTreeMap<&HostPattern, &Entry> = plain.map(|named| (&named.entry.pattern, &named.entry)).collect();
+    for Named { entry, .. } in entries.iter().filter(|named| named.entry.request.is_some()) {
+        let Some(by) = plain.get(&entry.pattern) else { continue };
+        d.push(
+            Diagnostic::new(Code::MootRule, format!("a plain entry for `{}` permits every request", entry.pattern))
+                .at(entry.span, "this rule decides nothing")
+                .at(by.span, "permits everything")
+                .help("remove one of them"),
+        );
     }
 }
 

@@ -6,18 +6,23 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
+use super::credential::unfit_finding;
 use super::disk::Disk;
 use super::entry::{self, Entry};
 use super::overrides::Overrides;
+use super::read::shorten;
 use super::repo::RepoFile;
 use super::resolve::{Parts, Server, resolve};
-use super::server::ServerFile;
+use super::sealed;
+use super::secret::{self, Secret, SecretRef, SecretSource, SecretValues};
+use super::server::{Around, ServerFile};
 use super::tags::{Lookup, Permitted, Reach, words};
+use super::value;
 use super::vars::Vars;
 use super::yaml::{self, Kind, Node};
-use super::{Inputs, Loaded, REPO_DIR};
+use super::{Inputs, Loaded, REPO_DIR, Resolved};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::source::{FileId, SourceMap};
+use crate::source::{FileId, Located, SourceMap};
 
 /// What is read where nobody has written an allow file.
 pub const DEFAULT_ALLOW_FILE: &str = include_str!("allowed-hosts.default");
@@ -95,7 +100,8 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
         ("the allow file", disk.canonical_or_parent(&allow_path.path)),
         ("the server file", disk.canonical_or_parent(&server_path)),
     ];
-    let parts = Parts { inputs, repo, server, allow_file, overrides, guarded, disk, sources: &sources };
+    let extra_ca = extra_ca(&server.file, &server_path, disk, &mut d);
+    let parts = Parts { inputs, repo, server, allow_file, overrides, guarded, extra_ca, disk, sources: &sources };
     let resolved = resolve(parts, &mut d).filter(|_| !d.has_errors());
     Loaded { sources, diagnostics: d, resolved }
 }
@@ -155,7 +161,17 @@ fn unreadable(path: &Path, error: &io::Error, sources: &mut SourceMap, d: &mut D
 
 fn parse(bytes: &[u8], path: &Path, label: &str, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
     let Some((file, text)) = add_text(bytes, path, label, sources, d) else { return Tree::Broken };
-    yaml::read(file, &text, d).map_or(Tree::Broken, Tree::Read)
+    let mut findings = Diagnostics::new();
+    let tree = yaml::read(file, &text, &mut findings);
+    // What the tree does not have, such as the second of two equal keys, may have been a secret.
+    let whole = crate::source::Span { file, start: 0, end: text.len() };
+    let twice = findings.sorted().iter().any(|finding| finding.code == Code::DuplicateKey);
+    let complete = tree.as_ref().filter(|_| !twice);
+    for span in sealed::hidden(complete, &text, whole) {
+        sources.hide(span);
+    }
+    d.append(findings);
+    tree.map_or(Tree::Broken, Tree::Read)
 }
 
 /// Adds a file to the sources; one that is not UTF-8 is reported.
@@ -200,7 +216,8 @@ fn decode_server(tree: Tree, inputs: &Inputs, path: &Path, disk: &dyn Disk, d: &
         node.kind = Kind::Null;
     }
     let lookup = lookup(Some(&vars));
-    ServerFile::read(&mut root, &|node, d| lookup.substitute(node, d), d)
+    let substitute = |node: &mut Node, d: &mut Diagnostics| lookup.substitute(node, d);
+    ServerFile::read(&mut root, &Around { substitute: &substitute, vars: &vars, base: &base }, d)
 }
 
 fn decode_repo(tree: Tree, inputs: &Inputs, permitted: Permitted, disk: &dyn Disk, d: &mut Diagnostics) -> RepoFile {
@@ -265,6 +282,64 @@ fn read_allow_file(
     match add_text(&bytes, &at.path, "allowed-hosts", sources, d) {
         Some((file, text)) => entry::allow_file(file, &text, d),
         None => Vec::new(),
+    }
+}
+
+/// The certificates of `extra_ca`, without whatever else the file holds.
+fn extra_ca(server: &ServerFile, server_path: &Path, disk: &dyn Disk, d: &mut Diagnostics) -> Option<Located<String>> {
+    let named = server.extra_ca.as_ref()?;
+    let shown = shorten(&named.value);
+    let base = server_path.parent().unwrap_or(Path::new("/"));
+    let (code, message) = match value::plain_file(&named.value).map(|()| disk.read(&base.join(&named.value))) {
+        Err(bad) => (Code::BadPath, bad.message),
+        Ok(Err(error)) => (Code::FileUnreadable, format!("`{shown}` cannot be read: {}", words(&error))),
+        Ok(Ok(bytes)) => match value::certificates(&String::from_utf8_lossy(&bytes)) {
+            Ok(pem) => return Some(named.clone().map(|_| pem)),
+            Err(bad) => (Code::BadValue, format!("`{shown}` {}", bad.message)),
+        },
+    };
+    let help = "name a file of certificates in PEM, each from `-----BEGIN CERTIFICATE-----` on; \
+                relative paths start at this file's directory";
+    d.push(Diagnostic::new(code, message).at(named.span, "").help(help));
+    None
+}
+
+/// Reads the values of all secrets: at the start of a session, and at no other time. The findings' spans belong to the
+/// sources that [`load`] returned with `resolved`. No value is in them.
+pub fn read_secrets(inputs: &Inputs, resolved: &Resolved) -> Result<SecretValues, Diagnostics> {
+    let mut d = Diagnostics::new();
+    let values = resolved.secrets.filter_map(|secret| match read_secret(inputs, secret, &Real) {
+        Ok(value) => Some(value),
+        Err(finding) => {
+            d.push(finding);
+            None
+        }
+    });
+    if d.is_empty() { Ok(values) } else { Err(d) }
+}
+
+fn read_secret(inputs: &Inputs, secret: &SecretRef, disk: &dyn Disk) -> Result<Secret, Diagnostic> {
+    let key = &secret.key;
+    let finding = |code, message: String, help: String| Diagnostic::new(code, message).at(secret.span, "").help(help);
+    let text = match &secret.source {
+        SecretSource::Literal(text) => text.clone(),
+        SecretSource::Env(name) => inputs.env.get(name).cloned().ok_or_else(|| {
+            let message = format!("`{key}`: the environment has no variable `{}`", shorten(name));
+            finding(Code::EnvMissing, message, format!("set {} where sandboxc is started", shorten(name)))
+        })?,
+        SecretSource::File(path, shown) => {
+            let unreadable = |why: &str| {
+                let message = format!("`{key}`: `{}` cannot be read: {why}", shorten(shown));
+                finding(Code::FileUnreadable, message, "it must be a regular text file of at most 1 MiB".to_owned())
+            };
+            let bytes = disk.read(path).map_err(|error| unreadable(&words(&error)))?;
+            let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8"))?;
+            text.strip_suffix('\n').map_or(text.as_str(), |t| t.strip_suffix('\r').unwrap_or(t)).to_owned()
+        }
+    };
+    match secret::check(&text, key, secret.pem) {
+        Ok(()) => Ok(Secret::new(text)),
+        Err(unfit) => Err(unfit_finding(unfit, secret.span)),
     }
 }
 

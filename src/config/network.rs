@@ -56,7 +56,7 @@ fn rules(entries: &[Named], sources: &SourceMap) -> RuleSet {
         pattern: named.entry.pattern.clone(),
         ports: named.entry.ports.clone(),
         private: named.entry.private.is_some(),
-        request: None,
+        request: named.entry.request.clone(),
         from: sources.place(named.entry.span),
     };
     RuleSet::new(entries.iter().map(rule).collect())

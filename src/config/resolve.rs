@@ -20,6 +20,7 @@ use super::resolved::{Identity, ImageSource, Resolved};
 use super::server::{Part, Repo, ServerFile, path_finding};
 use super::suggest::nearest;
 use super::tags::words;
+use super::vault;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, SourceMap, Sourced};
 
@@ -39,7 +40,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Chooses the entry: the one that `--name` says, else the one whose `path` is the workspace. Findings about the
-    /// others stay, except that they lack something of this environment or want what this version does not have.
+    /// others stay, except that they lack something of this environment.
     pub(super) fn choose(mut file: ServerFile, inputs: &Inputs, disk: &dyn Disk, d: &mut Diagnostics) -> Self {
         let name = match &inputs.name {
             Some(name) if file.repos.contains_key(name) => Some(name.clone()),
@@ -52,7 +53,7 @@ impl Server {
         let entry = name.as_ref().and_then(|n| file.repos.get(n)).map(|r| r.part.clone()).unwrap_or_default();
         for (key, repo) in &mut file.repos {
             let in_force = name.as_deref() == Some(key);
-            let elsewhere = [Code::EnvMissing, Code::FileUnreadable, Code::NotEnforceable];
+            let elsewhere = [Code::EnvMissing, Code::FileUnreadable];
             let findings = std::mem::take(&mut repo.findings);
             for finding in findings.sorted() {
                 if in_force || !elsewhere.contains(&finding.code) {
@@ -111,13 +112,15 @@ pub(super) struct Parts<'a> {
     pub(super) overrides: Overrides,
     /// The allow file and the server file, canonical.
     pub(super) guarded: Vec<(&'static str, PathBuf)>,
+    /// Certificates in PEM.
+    pub(super) extra_ca: Option<Located<String>>,
     pub(super) disk: &'a dyn Disk,
     pub(super) sources: &'a SourceMap,
 }
 
 /// Everything that needs more than one of the files.
 pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved> {
-    let Parts { inputs, repo, server, allow_file, overrides, guarded, disk, sources } = parts;
+    let Parts { inputs, repo, server, allow_file, overrides, guarded, extra_ca, disk, sources } = parts;
     let home = inputs.home.as_ref().map(|home| disk.canonical_or_parent(home));
     let allowed = server.file.defaults.allow_mounts.iter().chain(&server.entry.allow_mounts);
     let ground = Ground {
@@ -149,6 +152,10 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
             .help("write `sandbox_enabled: true` as soon as you can"),
         );
     }
+    let wishes = vault::merge(file.defaults.wishes, entry.wishes);
+    let mut policy = lists.policy(&file.reachable, sources);
+    vault::check(&wishes, &repo.env, enabled.as_ref(), &policy, d);
+    policy.credentials = vault::credentials(&wishes, sources);
     let limits = Wish::merge(repo.limits, entry.limits.over(file.defaults.limits), sources, d);
     let sourced = |l: Located<String>| sources.sourced(l);
     let router = overrides.router_image.or(file.router_image);
@@ -161,13 +168,15 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         workspace: workspace?,
         env: repo.env.into_iter().map(|(name, value)| (name, sourced(value))).collect(),
         mounts,
-        policy: lists.policy(&file.reachable, sources),
+        policy,
         sandbox_enabled: enabled.map_or_else(|| Sourced::built_in(true), |l| sources.sourced(l)),
         limits,
         schedule: entry.schedule.or(file.defaults.schedule).map(sourced),
         home_volume: overrides.home_volume.map_or_else(|| Sourced::built_in(HOME_VOLUME.to_owned()), sourced),
         upstream_dns: file.upstream_dns.into_iter().map(|l| sources.sourced(l)).collect(),
-        extra_ca: None,
+        extra_ca: extra_ca.map(sourced),
+        log_query: file.log_query,
+        secrets: vault::references(&wishes, sources),
         pool: pool.map_or_else(|| Sourced::built_in(network::POOL), |l| sources.sourced(l)),
     })
 }

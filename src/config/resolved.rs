@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use ipnet::Ipv4Net;
 use serde::Serialize;
 
+use super::secret::{SecretRefs, Secrets};
 use crate::policy::Policy;
 use crate::source::{Place, Sourced};
 
@@ -118,6 +119,12 @@ pub struct Resolved {
     pub upstream_dns: Vec<Sourced<IpAddr>>,
     /// PEM text that the router trusts upstream besides the system roots.
     pub extra_ca: Option<Sourced<String>>,
+    /// True if the network log keeps query strings.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub log_query: bool,
+    /// Where the values of secrets are to be read, by `read_secrets`.
+    #[serde(skip_serializing_if = "Secrets::is_empty")]
+    pub secrets: SecretRefs,
     /// Block that the sessions' internal networks are cut from.
     pub pool: Sourced<Ipv4Net>,
 }

@@ -13,6 +13,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
+mod masked;
+
 /// The schema of `.sandboxc/sandbox.yaml`, with a line feed at its end.
 pub fn repo() -> String {
     text::<RepoFile>("repo")
@@ -55,12 +57,6 @@ macro_rules! written {
 written! {
     /// The one version there is.
     Version = |_| json_schema!({ "const": 1 });
-    /// A mapping that must be empty.
-    Nothing = |_| json_schema!({ "type": "object", "maxProperties": 0 });
-    /// A list that must be empty.
-    NoList = |_| json_schema!({ "type": "array", "maxItems": 0 });
-    /// A null.
-    Null = |_| json_schema!({ "type": "null" });
     /// Names to strings.
     Env = |_| json_schema!({
         "type": "object",
@@ -69,6 +65,8 @@ written! {
     });
     /// Names to strings and numbers.
     Vars = |_| json_schema!({ "type": "object", "additionalProperties": { "type": ["string", "number"] } });
+    /// Strings, at least one.
+    Items = |_| json_schema!({ "type": "array", "items": { "type": "string" }, "minItems": 1 });
     /// Entries; `{}` is a spelling of none.
     EntryList = |generator| {
         let entry = generator.subschema_for::<Entry>();
@@ -182,12 +180,25 @@ struct EntryMapping {
     private: Option<bool>,
     /// True if a pattern as wide as `*.com` is meant. Default: false.
     broad: Option<bool>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    methods: Option<NoList>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    paths: Option<NoList>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    graphql: Option<Nothing>,
+    /// Methods of requests that may be sent, upper case; GET brings HEAD. Missing: all. The host is then decrypted.
+    methods: Option<Items>,
+    /// Paths that may be requested: `*` stays inside a segment, `**` crosses segments. Missing: all. The host is then
+    /// decrypted.
+    paths: Option<Items>,
+    /// GraphQL operations that may be sent, on `/graphql` unless `paths` says otherwise. The host is then decrypted.
+    graphql: Option<Graphql>,
+}
+
+/// Top-level fields that GraphQL operations may select, by their own names; `*` is every field, a missing list none.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Graphql {
+    /// Of a `query`.
+    queries: Option<Vec<String>>,
+    /// Of a `mutation`.
+    mutations: Option<Vec<String>>,
+    /// Of a `subscription`.
+    subscriptions: Option<Vec<String>>,
 }
 
 /// A TCP port.
@@ -246,8 +257,10 @@ struct ServerNetwork {
     reachable: Option<Vec<String>>,
     /// File of further hosts, one a line, relative to this file. Default: `allowed-hosts`.
     allow_file: Option<String>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    extra_ca: Option<Null>,
+    /// A PEM file of certificates that the router trusts upstream besides the system's roots, relative to this file.
+    extra_ca: Option<String>,
+    /// True if the network log keeps query strings. Default: false.
+    log_query: Option<bool>,
     /// Private IPv4 block that the sessions' networks are cut from, from /8 to /24. Default: `10.213.0.0/16`.
     pool: Option<String>,
 }
@@ -267,14 +280,14 @@ struct Defaults {
     allow_mounts: Option<Vec<String>>,
     /// Variables of your environment that repo files may read with `!env`.
     pass_env: Option<Vec<String>>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    secrets: Option<Nothing>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    masked_secrets: Option<Nothing>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    signing_credentials: Option<Nothing>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    github_app_credentials: Option<Nothing>,
+    /// Variables whose values the agent gets as they are.
+    secrets: Option<BTreeMap<String, String>>,
+    /// Variables of which the agent gets a surrogate; the router puts the value into requests.
+    masked_secrets: Option<BTreeMap<String, masked::MaskedSecret>>,
+    /// Keys that requests are signed with: the agent gets surrogates, the router signs anew.
+    signing_credentials: Option<BTreeMap<String, masked::SigningCredential>>,
+    /// Variables of which the agent gets a surrogate; the router gets tokens of a GitHub App and puts them into requests.
+    github_app_credentials: Option<BTreeMap<String, masked::GithubApp>>,
 }
 
 /// What holds for one repo.
@@ -296,14 +309,14 @@ struct Repo {
     allow_mounts: Option<Vec<String>>,
     /// Variables of your environment that this repo's file may read with `!env`.
     pass_env: Option<Vec<String>>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    secrets: Option<Nothing>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    masked_secrets: Option<Nothing>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    signing_credentials: Option<Nothing>,
-    /// Needs the inspecting tier, which this version does not have yet.
-    github_app_credentials: Option<Nothing>,
+    /// Variables whose values the agent gets as they are.
+    secrets: Option<BTreeMap<String, String>>,
+    /// Variables of which the agent gets a surrogate; the router puts the value into requests.
+    masked_secrets: Option<BTreeMap<String, masked::MaskedSecret>>,
+    /// Keys that requests are signed with: the agent gets surrogates, the router signs anew.
+    signing_credentials: Option<BTreeMap<String, masked::SigningCredential>>,
+    /// Variables of which the agent gets a surrogate; the router gets tokens of a GitHub App and puts them into requests.
+    github_app_credentials: Option<BTreeMap<String, masked::GithubApp>>,
 }
 
 /// What sandboxes may reach, and whether they are confined at all.
@@ -323,7 +336,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::config::{entry, limits, read::Keys, repo as repo_file, server as server_file};
+    use crate::config::{credential, entry, limits, read::Keys, repo as repo_file, request, server as server_file};
 
     #[test]
     fn a_schema_has_the_keys_that_the_reader_takes() {
@@ -345,6 +358,11 @@ mod tests {
         same(&repo, "/definitions/Mount", &repo_file::MOUNT);
         same(&repo, "/definitions/Containerfile", &repo_file::IMAGE);
         same(&repo, "/definitions/EntryMapping", &entry::ENTRY);
+        same(&repo, "/definitions/Graphql", &request::GRAPHQL);
+        same(&server, "/definitions/MaskedSecret", &credential::MASKED);
+        same(&server, "/definitions/SigningCredential", &credential::SIGNING);
+        same(&server, "/definitions/AwsKey", &credential::AWS_KEY);
+        same(&server, "/definitions/GithubApp", &credential::GITHUB);
         same(&repo, "/definitions/ResourceLimits", &limits::LIMITS);
         same(&server, "", &server_file::SERVER);
         same(&server, "/definitions/ServerNetwork", &server_file::NETWORK);

@@ -6,12 +6,15 @@ use std::path::{Component, Path, PathBuf};
 
 use ipnet::{IpNet, Ipv4Net};
 
-use super::entry::{self, Entry, ListKind, not_enforceable};
+use super::credential::{self, Wishes};
+use super::entry::{self, Entry, ListKind};
 use super::limits::Wish;
 use super::network;
 use super::read::{self, Keys, fields};
 use super::repo::{checked, version};
+use super::sealed;
 use super::value;
+use super::vars::Vars;
 use super::yaml::{Kind, Node};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Span};
@@ -28,7 +31,7 @@ pub(super) const SERVER: Keys = Keys {
 };
 pub(super) const NETWORK: Keys = Keys {
     what: "`network` of the server file",
-    known: &["allow", "deny", "ceiling", "upstream_dns", "reachable", "allow_file", "extra_ca", "pool"],
+    known: &["allow", "deny", "ceiling", "upstream_dns", "reachable", "allow_file", "extra_ca", "log_query", "pool"],
     elsewhere: &[("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`")],
 };
 /// The keys of `defaults`.
@@ -74,9 +77,6 @@ pub(super) const ENTRY_NETWORK: Keys = Keys {
     elsewhere: &[("ceiling", "there is one `ceiling`, in the server file's own `network:`")],
 };
 
-/// Keys that only an inspecting router could keep.
-const CREDENTIALS: [&str; 4] = ["secrets", "masked_secrets", "signing_credentials", "github_app_credentials"];
-
 /// What `defaults` and an entry of `repos` both say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
@@ -87,6 +87,7 @@ pub(super) struct Part {
     pub(super) schedule: Option<Located<String>>,
     pub(super) allow_mounts: Vec<Located<PathBuf>>,
     pub(super) pass_env: Vec<Located<String>>,
+    pub(super) wishes: Wishes,
 }
 
 /// One entry of `repos`, with what is wrong in it: the gaps of an entry that is not in force are not said.
@@ -106,22 +107,36 @@ pub(super) struct ServerFile {
     pub(super) upstream_dns: Vec<Located<IpAddr>>,
     pub(super) reachable: Vec<Located<IpNet>>,
     pub(super) allow_file: Option<Located<String>>,
+    pub(super) extra_ca: Option<Located<String>>,
+    pub(super) log_query: bool,
     pub(super) pool: Option<Located<Ipv4Net>>,
     pub(super) router_image: Option<Located<String>>,
     pub(super) defaults: Part,
     pub(super) repos: BTreeMap<String, Repo>,
 }
 
+/// What reading the file needs of its surroundings.
+pub(super) struct Around<'a> {
+    /// Looks tags up.
+    pub(super) substitute: &'a dyn Fn(&mut Node, &mut Diagnostics),
+    pub(super) vars: &'a Vars,
+    /// Where relative paths start.
+    pub(super) base: &'a Path,
+}
+
+impl Around<'_> {
+    /// Looks up the tags of `defaults` or an entry, but for those of secrets.
+    fn part(&self, node: &mut Node, d: &mut Diagnostics) {
+        sealed::substitute(node, self.substitute, self.vars, d);
+    }
+}
+
 impl ServerFile {
-    /// Reads the tree. `substitute` looks tags up; it is called on each entry of `repos` apart, so that findings
-    /// about an entry stay with it. None if the file is of another version, which has been reported.
-    pub(super) fn read(
-        root: &mut Node,
-        substitute: &dyn Fn(&mut Node, &mut Diagnostics),
-        d: &mut Diagnostics,
-    ) -> Option<Self> {
-        let repos = detach_repos(root);
-        substitute(root, d);
+    /// Reads the tree. Tags are looked up in each entry of `repos` apart, so that findings about an entry stay with it.
+    /// None if the file is of another version, which has been reported.
+    pub(super) fn read(root: &mut Node, around: &Around<'_>, d: &mut Diagnostics) -> Option<Self> {
+        let (repos, defaults) = (detach(root, "repos"), detach(root, "defaults"));
+        (around.substitute)(root, d);
         let map = fields(root, &SERVER, d);
         if !version(root, &map, d) {
             return None;
@@ -134,11 +149,12 @@ impl ServerFile {
         if let Some(image) = &file.router_image {
             checked(value::image_reference(&image.value), Code::BadValue, image.span, d);
         }
-        if let Some(node) = map.get("defaults") {
-            file.defaults = part(&fields(node, &DEFAULTS, d), d);
+        if let Some(mut defaults) = defaults {
+            around.part(&mut defaults, d);
+            file.defaults = part(&fields(&defaults, &DEFAULTS, d), around.base, d);
         }
         if let Some(mut repos) = repos {
-            file.repos = read_repos(&mut repos, substitute, d);
+            file.repos = read_repos(&mut repos, around, d);
         }
         Some(file)
     }
@@ -157,24 +173,19 @@ impl ServerFile {
         self.upstream_dns = map.get("upstream_dns").map(|n| network::resolvers(n, d)).unwrap_or_default();
         self.reachable = map.get("reachable").map(|n| network::reachable(n, d)).unwrap_or_default();
         self.allow_file = map.get("allow_file").and_then(|n| read::string(n, "`allow_file`", d));
-        if let (Some(_), Some(span)) = (map.get("extra_ca"), map.key_span("extra_ca")) {
-            d.push(not_enforceable("extra_ca", span));
-        }
+        self.extra_ca = map.get("extra_ca").and_then(|n| read::string(n, "`extra_ca`", d));
+        self.log_query = map.get("log_query").and_then(|n| read::boolean(n, "`log_query`", d)).is_some_and(|l| l.value);
     }
 }
 
-/// Takes `repos` out of the root mapping and leaves a null in its place.
-fn detach_repos(root: &mut Node) -> Option<Node> {
-    let value = root.entry_mut("repos")?;
+/// Takes a value out of the root mapping and leaves a null in its place.
+fn detach(root: &mut Node, key: &str) -> Option<Node> {
+    let value = root.entry_mut(key)?;
     let kind = std::mem::replace(&mut value.kind, Kind::Null);
     Some(Node { kind, ..value.clone() })
 }
 
-fn read_repos(
-    node: &mut Node,
-    substitute: &dyn Fn(&mut Node, &mut Diagnostics),
-    d: &mut Diagnostics,
-) -> BTreeMap<String, Repo> {
+fn read_repos(node: &mut Node, around: &Around<'_>, d: &mut Diagnostics) -> BTreeMap<String, Repo> {
     if !matches!(node.kind, Kind::Map(_)) {
         read::entries_of(node, "`repos`", d);
         return BTreeMap::new();
@@ -188,19 +199,19 @@ fn read_repos(
             d.push(finding.at(key.span, "").help("use at most 64 letters, digits, `.`, `_` and `-`"));
         }
         let mut findings = Diagnostics::new();
-        substitute(value, &mut findings);
+        around.part(value, &mut findings);
         let map = fields(value, &ENTRY, &mut findings);
         let path = map.get("path").and_then(|n| absolute(n, "`path`", &mut findings));
         if let Some(node) = map.get("repo_url") {
             read::string(node, "`repo_url`", &mut findings);
         }
-        let part = part(&map, &mut findings);
+        let part = part(&map, around.base, &mut findings);
         repos.insert(key.text.clone(), Repo { path, part, findings });
     }
     repos
 }
 
-fn part(map: &read::Fields<'_>, d: &mut Diagnostics) -> Part {
+fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
     let mut part = Part::default();
     if let Some(node) = map.get("network") {
         let network = fields(node, &ENTRY_NETWORK, d);
@@ -223,13 +234,7 @@ fn part(map: &read::Fields<'_>, d: &mut Diagnostics) -> Part {
             checked(value::env_name(&name.value), Code::BadValue, name.span, d);
         }
     }
-    for key in CREDENTIALS {
-        let Some(value) = map.get(key) else { continue };
-        read::entries_of(value, &format!("`{key}`"), d);
-        if let (false, Some(span)) = (value.is_empty(), map.key_span(key)) {
-            d.push(not_enforceable(key, span));
-        }
-    }
+    part.wishes = credential::wishes(map, base, d);
     part
 }
 

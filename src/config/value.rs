@@ -9,7 +9,7 @@ pub(super) struct Bad {
 }
 
 impl Bad {
-    fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { message: message.into(), help: help.into() }
     }
 }
@@ -35,6 +35,101 @@ pub(super) fn env_name(name: &str) -> Result<(), Bad> {
         ));
     }
     Ok(())
+}
+
+/// Variables that sandboxc sets itself or that decide how everything inside runs; none may hold a secret.
+const RESERVED: [&str; 30] = [
+    "AWS_CA_BUNDLE",
+    "BASH_ENV",
+    "CARGO_HTTP_CAINFO",
+    "CURL_CA_BUNDLE",
+    "DENO_CERT",
+    "DENO_TLS_CA_STORE",
+    "ENV",
+    "GIT_SSL_CAINFO",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "HOME",
+    "HOSTNAME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "IFS",
+    "IS_SANDBOX",
+    "JAVA_TOOL_OPTIONS",
+    "LOGNAME",
+    "NODE_EXTRA_CA_CERTS",
+    "NODE_OPTIONS",
+    "PATH",
+    "PIP_CERT",
+    "PWD",
+    "PYTHONPATH",
+    "REQUESTS_CA_BUNDLE",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TERM",
+    "USER",
+    "container",
+];
+
+/// A name of a variable that may hold a secret or a surrogate.
+pub(super) fn secret_name(name: &str) -> Result<(), Bad> {
+    env_name(name)?;
+    if RESERVED.contains(&name) || name.starts_with("LD_") {
+        let message = format!("`{}` decides how programs run, so no secret may have this name", shorten(name));
+        return Err(Bad::new(message, "name it after what it is for, as in `NPM_TOKEN`"));
+    }
+    Ok(())
+}
+
+/// A name that stands in logs only.
+pub(super) fn label(name: &str) -> Result<(), Bad> {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    match !name.is_empty() && name.len() <= 64 && name.chars().all(word) {
+        true => Ok(()),
+        false => Err(Bad::new(
+            format!("`{}` is not a name", shorten(name)),
+            "use at most 64 letters, digits, `.`, `_` and `-`",
+        )),
+    }
+}
+
+/// Headers that carry no credential and that a connection needs for itself (RFC 9110 7.6.1).
+const NO_CREDENTIAL: [&str; 20] = [
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+/// A name of a header that a credential may be in, in lower case.
+pub(super) fn header_name(text: &str) -> Result<String, Bad> {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    let name = text.to_ascii_lowercase();
+    if name.is_empty() || name.len() > 64 || !name.bytes().all(token) {
+        let message = format!("`{}` is not a name of a header", shorten(text));
+        return Err(Bad::new(message, "write e.g. `authorization` or `x-api-key`"));
+    }
+    if NO_CREDENTIAL.contains(&name.as_str()) {
+        let message = format!("the header `{name}` carries no credential");
+        return Err(Bad::new(message, "name the header that the service reads, e.g. `authorization` or `x-api-key`"));
+    }
+    Ok(name)
 }
 
 /// An image reference: a registry or `localhost/`, a path, and a tag or digest.
@@ -115,6 +210,33 @@ pub(super) fn plain_path(text: &str) -> Result<(), Bad> {
         return Ok(());
     }
     Err(Bad::new(format!("`{}` is not an absolute path", shorten(text)), "write an absolute path"))
+}
+
+/// A path of a file, absolute or not.
+pub(super) fn plain_file(text: &str) -> Result<(), Bad> {
+    match text.is_empty() || text.starts_with('~') || text.contains('$') || text.chars().any(char::is_control) {
+        false => Ok(()),
+        true => Err(Bad::new(format!("`{}` is not a path; `~` and `$` are not expanded", shorten(text)), "")),
+    }
+}
+
+/// The certificates of a PEM text and nothing else of it.
+pub(super) fn certificates(text: &str) -> Result<String, Bad> {
+    let (begin, end) = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----");
+    if text.contains("PRIVATE KEY-----") {
+        return Err(Bad::new("holds a private key, which the router has no use for", ""));
+    }
+    let base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let mut pem = String::new();
+    for block in text.split(begin).skip(1) {
+        let body = block.split(end).next().filter(|body| body.len() < block.len());
+        let lines: Vec<&str> = body.unwrap_or("").lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        if lines.is_empty() || !lines.iter().all(|line| line.chars().all(base64)) {
+            return Err(Bad::new("holds a certificate that is damaged", ""));
+        }
+        pem.extend([begin, "\n", &lines.join("\n"), "\n", end, "\n"]);
+    }
+    if pem.is_empty() { Err(Bad::new("holds no certificate", "")) } else { Ok(pem) }
 }
 
 /// `512m`, `4g`: a whole number and one of b, k, m, g. Returns bytes.

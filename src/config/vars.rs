@@ -22,12 +22,19 @@ pub(super) enum Value {
 #[derive(Default)]
 pub(super) struct Vars {
     values: BTreeMap<String, Value>,
+    /// What a chain ends with, as written.
+    leaves: BTreeMap<String, Node>,
 }
 
 impl Vars {
     /// What a name stands for, if `vars` has it.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
+    }
+
+    /// The tag or the text that a name stands for, not looked up: for values that are read at another time.
+    pub(super) fn leaf(&self, name: &str) -> Option<&Node> {
+        self.leaves.get(name)
     }
 
     /// All names.
@@ -41,12 +48,15 @@ impl Vars {
         let defs: BTreeMap<&str, &Node> =
             entries_of(node, "`vars`", d).iter().map(|(key, value)| (key.text.as_str(), value)).collect();
         let mut values: BTreeMap<String, Value> = BTreeMap::new();
+        let mut leaves: BTreeMap<String, Node> = BTreeMap::new();
         for (&name, &node) in &defs {
             let mut chain: Vec<(&str, &Node)> = Vec::new();
             let mut position: BTreeMap<&str, usize> = BTreeMap::new();
             let (mut name, mut node) = (name, node);
+            let mut last = None;
             let end = loop {
                 if let Some(known) = values.get(name) {
+                    last = leaves.get(name).cloned();
                     break known.clone();
                 }
                 if let Some(&start) = position.get(name) {
@@ -55,16 +65,22 @@ impl Vars {
                 }
                 position.insert(name, chain.len());
                 chain.push((name, node));
-                let Kind::Tagged(Tag::Var, next) = &node.kind else { break leaf(name, node, lookup, d) };
+                let Kind::Tagged(Tag::Var, next) = &node.kind else {
+                    last = Some(node.clone());
+                    break leaf(name, node, lookup, d);
+                };
                 let Some((&next, &value)) = defs.get_key_value(next.as_str()) else {
                     d.push(missing_var(next, node.span, defs.keys().copied()));
                     break Value::Broken;
                 };
                 (name, node) = (next, value);
             };
+            if let Some(last) = last {
+                leaves.extend(chain.iter().map(|(name, _)| ((*name).to_owned(), last.clone())));
+            }
             values.extend(chain.into_iter().map(|(name, _)| (name.to_owned(), end.clone())));
         }
-        Self { values }
+        Self { values, leaves }
     }
 }
 

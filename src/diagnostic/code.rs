@@ -78,8 +78,14 @@ codes! {
     WorkspaceRefused = "workspace-refused", Error;
     /// A string that podman's YAML reader would change.
     PodmanLossy = "podman-lossy", Error;
-    /// A key of a part that this version of sandboxc cannot enforce.
+    /// A rule or a credential that nothing could enforce where it stands.
     NotEnforceable = "not-enforceable", Error;
+    /// A secret without a value.
+    SecretEmpty = "secret-empty", Error;
+    /// A secret with bytes that no header or variable can hold.
+    SecretBytes = "secret-bytes", Error;
+    /// Two things for one name of a variable.
+    NameConflict = "name-conflict", Error;
     /// `--name` or the like names a repo that the server file does not have.
     UnknownRepo = "unknown-repo", Error;
     /// A repo limit above the server's; the server's holds.

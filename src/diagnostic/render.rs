@@ -3,6 +3,8 @@
 //! Invariant: nothing that a file contains reaches a terminal raw; the size of the output does not depend on the
 //! size of the file. May depend on: `source`.
 
+use std::ops::Range;
+
 use annotate_snippets::{AnnotationKind, Element, Level, Message, Origin, Renderer, Snippet};
 use serde_json::{Value, json};
 
@@ -67,7 +69,9 @@ impl Excerpt<'_> {
         let Some(source) = sources.file(self.file) else { return };
         let path = escaped(&source.path().to_string_lossy());
         let (start, text) = sources.lines(self.file, self.first, self.last);
-        if text.is_empty() && source.text().is_empty() || text.lines().any(|line| line.len() > LONG_LINE) {
+        let (shown, offset_of) = veiled(text, start, source.hidden());
+        let nothing_left = text.is_empty() && source.text().is_empty() || shown.trim_end() == VEIL;
+        if nothing_left || shown.lines().any(|line| line.len() > LONG_LINE) {
             for (label, _) in &self.labels {
                 let (line, column) = sources.line_column(self.file, label.span.start);
                 elements.push(Origin::path(path.clone()).line(line as usize).char_column(column as usize).into());
@@ -77,9 +81,10 @@ impl Excerpt<'_> {
             }
             return;
         }
-        let mut snippet = Snippet::source(masked(text)).path(path).line_start(self.first as usize).fold(false);
+        let mut snippet = Snippet::source(masked(&shown)).path(path).line_start(self.first as usize).fold(false);
         for (label, kind) in &self.labels {
             let range = one_line(text, label.span, start);
+            let range = offset_of(range.start)..offset_of(range.end);
             let words = (!label.text.is_empty()).then(|| escaped(&label.text));
             snippet = snippet.annotation(kind.span(range).label(words));
         }
@@ -87,8 +92,39 @@ impl Excerpt<'_> {
     }
 }
 
+/// What stands in the place of hidden bytes.
+const VEIL: &str = "…";
+
+/// A text with its hidden parts replaced, and where its offsets went. Line feeds stay, so that lines keep their numbers.
+fn veiled(text: &str, base: usize, hidden: &[Range<usize>]) -> (String, impl Fn(usize) -> usize + use<>) {
+    let mut shown = String::with_capacity(text.len());
+    // Where each replaced piece was, where its veil ends, and where the text goes on.
+    let mut moved: Vec<(Range<usize>, usize, usize)> = Vec::new();
+    let mut at = 0;
+    for range in hidden {
+        let (start, end) = (range.start.saturating_sub(base), range.end.saturating_sub(base).min(text.len()));
+        let Some(before) = text.get(at..start.max(at)).filter(|_| start < end) else { continue };
+        shown.push_str(before);
+        shown.push_str(VEIL);
+        let veil_end = shown.len();
+        let lines = text.get(start.max(at)..end).map_or(0, |piece| piece.matches('\n').count());
+        shown.extend(std::iter::repeat_n('\n', lines));
+        moved.push((start..end, veil_end, shown.len()));
+        at = end;
+    }
+    shown.push_str(text.get(at..).unwrap_or(""));
+    let length = shown.len();
+    let offset_of = move |offset: usize| {
+        let Some((was, veil_end, next)) = moved.iter().rev().find(|(was, ..)| was.start < offset) else {
+            return offset;
+        };
+        if offset >= was.end { (next + (offset - was.end)).min(length) } else { *veil_end }
+    };
+    (shown, offset_of)
+}
+
 /// The part of a span on its first line, relative to the excerpt.
-fn one_line(text: &str, span: Span, base: usize) -> std::ops::Range<usize> {
+fn one_line(text: &str, span: Span, base: usize) -> Range<usize> {
     let start = span.start.saturating_sub(base).min(text.len());
     let end = span.end.saturating_sub(base).clamp(start, text.len());
     let line = text.get(start..end).unwrap_or("");

@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
 use super::{EmitError, File};
-use crate::plan::SandboxNetwork;
+use crate::plan::{Plan, SandboxNetwork};
 use crate::policy::{Policy, Reason};
 
 use inspect::Asked;
@@ -90,11 +90,12 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
 }
 
 /// Refuses what the files would silently leave out: nothing in them puts a credential into a request yet.
-pub(super) fn refuse_credentials(policy: &Policy) -> Result<(), EmitError> {
-    let Some(credential) = policy.credentials.first() else { return Ok(()) };
+pub(super) fn refuse_credentials(plan: &Plan) -> Result<(), EmitError> {
+    let secret = plan.grants.iter().find(|grant| matches!(grant.kind, "credential" | "secret"));
+    let Some(secret) = secret else { return Ok(()) };
     Err(EmitError::CannotKeep {
-        what: format!("the credential `{}` ({})", credential.name, credential.from.short()),
-        why: "the router of this version knows no credentials yet; remove it".to_owned(),
+        what: format!("the {} {} ({})", secret.kind, secret.what, secret.from.short()),
+        why: "the router of this version knows neither credentials nor secrets yet; remove it".to_owned(),
     })
 }
 

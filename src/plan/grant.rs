@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::config::{Identity, Resolved};
+use crate::policy::{CredentialKind, Inspection, Policy, RequestRule, RuleSet, Scope, Tier};
 use crate::source::Place;
 
 use super::agent::Agent;
@@ -10,7 +11,7 @@ use super::agent::Agent;
 /// One permission and the file and line that gave it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Grant {
-    /// What kind: `egress`, `mount`, `limit`, `identity`, `image`, `env`, `home`.
+    /// What kind: `egress`, `decrypted`, `credential`, `secret`, `mount`, `limit`, `identity`, `image`, `env`, `home`.
     pub kind: &'static str,
     /// What exactly, one line.
     pub what: String,
@@ -40,6 +41,9 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
         Identity::Root => "root: CHOWN DAC_OVERRIDE FOWNER SETGID SETUID",
     };
     add("identity", who.to_owned(), &agent.identity.from);
+    for (name, secret) in &resolved.secrets.plain {
+        add("secret", format!("{name}: the agent gets the value"), &secret.from);
+    }
     for (name, value) in &agent.env {
         add("env", name.clone(), &value.from);
     }
@@ -58,14 +62,81 @@ fn egress(resolved: &Resolved, add: &mut impl FnMut(&'static str, String, &Place
         let named: Vec<String> = rule.ports.iter().map(u16::to_string).collect();
         let private = if rule.private { " (may be private)" } else { "" };
         let ports = format!("{web} {}", named.join(" "));
-        add("egress", format!("allow {} {}{private}", rule.pattern, ports.trim()), &rule.from);
+        let requests = requests(rule.request.as_ref());
+        add("egress", format!("allow {} {}{private}{requests}", rule.pattern, ports.trim()), &rule.from);
     }
     for rule in resolved.policy.deny.rules() {
         add("egress", format!("deny {}", rule.pattern), &rule.from);
     }
-    for rule in resolved.policy.ceiling.iter().flat_map(crate::policy::RuleSet::rules) {
-        add("egress", format!("at most {}", rule.pattern), &rule.from);
+    for rule in resolved.policy.ceiling.iter().flat_map(RuleSet::rules) {
+        add("egress", format!("at most {}{}", rule.pattern, requests(rule.request.as_ref())), &rule.from);
     }
+    inspected(&resolved.policy, add);
+    for credential in &resolved.policy.credentials {
+        let hosts: Vec<String> = credential.scopes.iter().map(ToString::to_string).collect();
+        let how = match &credential.kind {
+            CredentialKind::Masked { headers } => format!("headers {}", list(headers)),
+            CredentialKind::AwsSigv4 { .. } => "AWS signatures".to_owned(),
+            CredentialKind::GithubApp { repositories: Some(repositories), .. } => {
+                format!("GitHub App, repositories {}", list(repositories))
+            }
+            CredentialKind::GithubApp { .. } => "GitHub App, every repository of the installation".to_owned(),
+        };
+        let narrow =
+            RequestRule { methods: credential.methods.clone(), paths: credential.paths.clone(), graphql: None };
+        let foreign = if credential.allow_foreign { ", foreign ones pass" } else { "" };
+        let requests = requests(Some(&narrow));
+        let what = format!("{} for {} ({how}{foreign}){requests}", credential.name, hosts.join(" "));
+        add("credential", what, &credential.from);
+    }
+}
+
+/// Which hosts the router decrypts, and why.
+fn inspected(policy: &Policy, add: &mut impl FnMut(&'static str, String, &Place)) {
+    for row in policy.table(443) {
+        let Some(inspection) = row.decision.inspection.filter(|_| row.decision.tier == Tier::Inspected) else {
+            continue;
+        };
+        let host = match &row.scope {
+            Scope::Host(name) => name.to_string(),
+            Scope::Below(base) => format!("*.{base}"),
+            Scope::Addresses | Scope::Address(_) => continue,
+        };
+        for (why, from) in reasons(policy, &inspection) {
+            add("decrypted", format!("{host} because of {why}"), &from);
+        }
+    }
+}
+
+fn reasons(policy: &Policy, inspection: &Inspection) -> Vec<(String, Place)> {
+    let rules = inspection.allow.iter().chain(inspection.ceiling.iter().flatten());
+    let rules = rules.filter(|rule| rule.request.is_some()).map(|rule| (rule.id.to_string(), rule.from.clone()));
+    let credentials = policy.credentials.iter().filter(|credential| inspection.credentials.contains(&credential.name));
+    rules.chain(credentials.map(|c| (format!("the credential {}", c.name), c.from.clone()))).collect()
+}
+
+fn list<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
+    words.into_iter().map(String::as_str).collect::<Vec<_>>().join(" ")
+}
+
+/// What a rule says about requests, after a colon.
+fn requests(rule: Option<&RequestRule>) -> String {
+    let Some(rule) = rule else { return String::new() };
+    let methods = rule.methods.as_ref().map(list);
+    let paths = rule.paths.iter().flatten().map(crate::policy::PathGlob::as_str).collect::<Vec<_>>().join(" ");
+    let body = rule.graphql.as_ref().map(|graphql| {
+        let kinds = [
+            ("queries", &graphql.queries),
+            ("mutations", &graphql.mutations),
+            ("subscriptions", &graphql.subscriptions),
+        ];
+        let said = kinds.into_iter().filter(|(_, fields)| !fields.is_empty());
+        let said: Vec<String> = said.map(|(kind, fields)| format!("{kind} {}", list(fields))).collect();
+        format!("graphql {}", said.join(", "))
+    });
+    let parts: Vec<String> =
+        methods.into_iter().chain(Some(paths).filter(|paths| !paths.is_empty())).chain(body).collect();
+    if parts.is_empty() { String::new() } else { format!(": {}", parts.join(" ")) }
 }
 
 fn limits(agent: &Agent, add: &mut impl FnMut(&'static str, String, &Place)) {

@@ -156,10 +156,8 @@ impl Policy {
         let Some(rule) = permitting(&inspection.allow) else {
             return deny(Reason::GraphqlNotAllowed, inspection.allow.first());
         };
-        if let Some(rules) = &inspection.ceiling {
-            if permitting(rules).is_none() {
-                return deny(Reason::AboveCeiling, rules.first());
-            }
+        if let Some(rules) = inspection.ceiling.as_ref().filter(|rules| permitting(rules).is_none()) {
+            return deny(Reason::AboveCeiling, rules.first());
         }
         Decision { rule: Some(rule.id), from: Some(rule.from), ..head }
     }

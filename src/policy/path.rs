@@ -215,10 +215,9 @@ impl PathGlob {
 /// Wildcards match nothing, too.
 fn empty_matches(tokens: &[Token<'_>], reached: &mut [bool]) {
     for (at, token) in tokens.iter().enumerate() {
-        if !matches!(token, Token::Literal(_)) && reached.get(at) == Some(&true) {
-            if let Some(after) = reached.get_mut(at + 1) {
-                *after = true;
-            }
+        let skips = !matches!(token, Token::Literal(_)) && reached.get(at) == Some(&true);
+        if let Some(after) = reached.get_mut(at + 1).filter(|_| skips) {
+            *after = true;
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::path::PathGlob;
 
 /// What requests an entry permits. A request passes if everything that is said holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RequestRule {
     /// Methods, upper case; GET brings HEAD. None is every method (with `graphql`: POST).
     pub methods: Option<BTreeSet<String>>,
@@ -18,7 +18,7 @@ pub struct RequestRule {
 }
 
 /// Top-level fields that an operation may select, by its type; `*` is every field, an empty set none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct GraphqlRule {
     /// Of a `query`.
     pub queries: BTreeSet<String>,

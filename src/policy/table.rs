@@ -48,6 +48,20 @@ impl Policy {
         self.scopes().into_iter().map(decide).collect()
     }
 
+    /// True if some host that a pattern matches is allowed on a port.
+    pub fn reaches(&self, pattern: &HostPattern, port: u16) -> bool {
+        let matched = |scope: &Scope| match scope.target() {
+            Some(Target::Name(name)) => pattern.matches(&name),
+            _ => false,
+        };
+        let exact = match pattern {
+            HostPattern::Exact(name) => Some(self.decide_target(&Target::Name(name.clone()), port)),
+            _ => None,
+        };
+        let rows = || self.table(port).into_iter().filter(|row| matched(&row.scope)).map(|row| row.decision);
+        exact.into_iter().chain(rows()).any(|decision| decision.verdict == Verdict::Allow)
+    }
+
     /// The lists of rules that there are.
     fn sets(&self) -> impl Iterator<Item = &RuleSet> {
         [Some(&self.allow), Some(&self.deny), self.ceiling.as_ref()].into_iter().flatten()

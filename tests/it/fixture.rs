@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use sandboxc::config::{Identity, ImageSource, Limits, Resolved, Workspace};
+use sandboxc::config::{Identity, ImageSource, Limits, Resolved, SecretRefs, Workspace};
 use sandboxc::plan::{Command, Plan, Request, plan};
 use sandboxc::policy::{Policy, Rule, RuleId, RuleSet, parse_pattern};
 use sandboxc::source::{Place, Sourced};
@@ -56,6 +56,8 @@ pub fn resolved() -> Resolved {
         home_volume: Sourced::built_in("sandboxc-home".to_owned()),
         upstream_dns: Vec::new(),
         extra_ca: None,
+        log_query: false,
+        secrets: SecretRefs::default(),
         pool: Sourced::built_in("10.213.0.0/16".parse().unwrap()),
     }
 }

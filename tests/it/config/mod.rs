@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::format_collect, clippy::format_push_string)]
 
 mod disk;
+mod explain;
 mod fixtures;
 mod property;
 mod replays;
 mod schema;
+mod secrets;
 mod server;
 
 use std::collections::BTreeMap;

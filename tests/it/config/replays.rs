@@ -2,7 +2,7 @@
 //! what must still work.
 
 use sandboxc::config::survives_podman;
-use sandboxc::policy::{Reason, Verdict};
+use sandboxc::policy::{HttpRequest, Reason, Verdict};
 
 use super::*;
 
@@ -122,9 +122,13 @@ fn r_04_an_empty_ceiling_permits_nothing_and_a_missing_one_everything() {
 #[test]
 fn r_05_what_the_router_cannot_enforce_is_refused() {
     for (text, code) in [
-        ("network: {allow: [{host: a.example.com, paths: [/x/**]}]}", Code::NotEnforceable),
-        ("network: {allow: [{host: a.example.com, methods: [GET]}]}", Code::NotEnforceable),
-        ("network: {allow: [{host: a.example.com, graphql: {query: x}}]}", Code::NotEnforceable),
+        ("network: {allow: [{host: a.example.com, ports: [5432], paths: [/x/**]}]}", Code::NotEnforceable),
+        ("network: {allow: [{host: \"a.example.com:22\", methods: [GET]}]}", Code::NotEnforceable),
+        ("network: {allow: [{host: 9.9.9.9, ports: [443], graphql: {queries: [x]}}]}", Code::NotEnforceable),
+        ("network: {allow: [{host: .com, broad: true, methods: [GET]}]}", Code::NotEnforceable),
+        ("network: {allow: [{host: a.example.com, methods: []}]}", Code::BadValue),
+        ("network: {allow: [{host: a.example.com, methods: [GET], graphql: {queries: [x]}}]}", Code::BadValue),
+        ("network: {allow: [{host: a.example.com, paths: [\"/x?y=*\"]}]}", Code::BadPath),
         ("network: {allow: [{host: a.example.com, protocol: udp}]}", Code::UnknownKey),
         ("network: {allow: [{host: a.example.com, ports: [53], query: [x]}]}", Code::UnknownKey),
         ("network: {allow: [a.example.com:53/udp]}", Code::BadHost),
@@ -132,8 +136,47 @@ fn r_05_what_the_router_cannot_enforce_is_refused() {
     ] {
         assert_eq!(refused(text), [code], "{text}");
     }
-    let resolved = accepted("network: {allow: [{host: a.example.com, paths: [], methods: null}]}");
-    assert_eq!(resolved.policy.decide("a.example.com", 443).verdict, Verdict::Allow);
+    let world = World::new();
+    world.server("version: 1\nnetwork: {deny: [{host: a.example.com, methods: [GET]}]}\n");
+    assert_eq!(error_codes(&world), [Code::NotEnforceable]);
+}
+
+#[test]
+fn r_05_twin_rules_on_web_ports_decide() {
+    let entry = "{host: a.example.com, ports: [80, 443], methods: [GET], paths: [\"/%78/**\"]}";
+    let policy = accepted(&format!("network: {{allow: [{entry}]}}")).policy;
+    let ask = |method, target| policy.decide_request("a.example.com", 443, &HttpRequest { method, target }).reason;
+    assert_eq!(ask("HEAD", "/x/y?z"), Reason::Allowed);
+    assert_eq!(ask("POST", "/x/y"), Reason::MethodNotAllowed);
+    assert_eq!(ask("GET", "/y"), Reason::PathNotAllowed);
+    let nothing_said = accepted("network: {allow: [{host: a.example.com, paths: null, methods: , graphql: ~}]}").policy;
+    assert_eq!(nothing_said.decide("a.example.com", 443).inspection, None);
+}
+
+#[test]
+fn r_67_a_rule_is_about_a_host_and_a_path_and_never_about_a_url() {
+    for host in ["https://a.example.com:443/x", "http://a.example.com:80", "a.example.com/x"] {
+        assert_eq!(refused(&format!("network: {{allow: [{{host: \"{host}\", methods: [GET]}}]}}")), [Code::BadHost]);
+    }
+    for host in ["A.Example.COM", "a.example.com.", "a.example.com:443", "a.example.com:80"] {
+        let policy = accepted(&format!("network: {{allow: [{{host: \"{host}\", paths: [/x]}}]}}")).policy;
+        for (port, named) in [(443, "a.example.com"), (80, "A.EXAMPLE.com.")] {
+            let ask = |target| policy.decide_request(named, port, &HttpRequest { method: "GET", target }).reason;
+            assert_eq!((ask("/x"), ask("/y")), (Reason::Allowed, Reason::PathNotAllowed), "{host} {port}");
+        }
+    }
+}
+
+#[test]
+fn r_72_the_server_narrows_what_the_repo_asks_and_the_other_way_round() {
+    let world = repo("version: 1\nnetwork: {allow: [{host: a.example.com, methods: [GET]}, b.example.com]}\n");
+    world.server("version: 1\nnetwork: {ceiling: [\"*\", {host: b.example.com, paths: [/v1/**]}]}\n");
+    let policy = world.resolved().policy;
+    let ask = |host, method, target| policy.decide_request(host, 443, &HttpRequest { method, target }).reason;
+    assert_eq!(ask("a.example.com", "GET", "/x"), Reason::Allowed);
+    assert_eq!(ask("a.example.com", "POST", "/x"), Reason::MethodNotAllowed);
+    assert_eq!(ask("b.example.com", "POST", "/v1/x"), Reason::Allowed);
+    assert_eq!(ask("b.example.com", "GET", "/v2"), Reason::AboveCeiling);
 }
 
 #[test]

@@ -16,6 +16,10 @@ network:
     - .githubusercontent.com                 # the apex and every subdomain
     - "*.docker.io"                          # subdomains only
     - db.example.com:5432                    # this exact host, TCP 5432 too
+    - host: api.github.com                   # inspected: rules on requests
+      methods: [GET]
+      paths: [/repos/acme/**]
+    - github.com
 resource_limits: {timeout: 6000, memory: "4g", cpus: 2, pids_limit: 256}
 "#;
 
@@ -30,8 +34,8 @@ repos:
     repo_url: https://github.com/acme/widgets.git
     network: {sandbox_enabled: true}
     resource_limits: {timeout: 3600, memory: !var mem, cpus: 1.5, pids_limit: 512}
-    secrets: {}
-    masked_secrets: {}
+    secrets: {NPM_CONFIG_LOGLEVEL: warn}
+    masked_secrets: {GH_TOKEN: {value: !env GH_TOKEN, scopes: [api.github.com, github.com], headers: [authorization]}}
     signing_credentials: {}
     github_app_credentials: {}
 ";
@@ -54,9 +58,11 @@ fn the_example_of_the_design_resolves() {
     assert_eq!(limits.timeout.as_ref().unwrap().from.short(), "server.yaml:11");
     assert_eq!(limits.memory.as_ref().unwrap().value, 4 << 30);
     assert_eq!(limits.cpus.as_ref().unwrap().value, 1500);
-    assert_eq!(limits.pids.as_ref().unwrap().from.short(), ".sandboxc/sandbox.yaml:15");
+    assert_eq!(limits.pids.as_ref().unwrap().from.short(), ".sandboxc/sandbox.yaml:19");
     assert_eq!(resolved.mounts[0].source, world.root().join("w/data"));
-    assert_eq!(resolved.policy.allow.rules().len(), 4);
+    assert_eq!(resolved.policy.allow.rules().len(), 6);
+    assert_eq!(resolved.policy.credentials[0].from.short(), "server.yaml:13");
+    assert_eq!(resolved.secrets.iter().count(), 2);
     assert_eq!(resolved.image.value.reference(), "localhost/sandboxc-repo:5e50475e952e");
 }
 
@@ -201,11 +207,10 @@ fn long_chains_of_vars_are_followed_without_recursion() {
 #[test]
 fn gaps_of_an_entry_that_is_not_in_force_are_not_said() {
     let mut world = World::new();
-    world
-        .server("version: 1\nrepos:\n  a: {repo_url: !env UNSET, masked_secrets: {X: {value: !env UNSET}}}\n  b: {}\n");
-    assert_eq!(world.codes(), []);
+    world.server("version: 1\nrepos:\n  a: {repo_url: !env UNSET, path: x}\n  b: {}\n");
+    assert_eq!(world.codes(), [Code::BadPath]);
     world.inputs.name = Some("a".into());
-    assert_eq!(world.codes(), [Code::EnvMissing, Code::NotEnforceable, Code::EnvMissing]);
+    assert_eq!(world.codes(), [Code::EnvMissing, Code::BadPath]);
 }
 
 #[test]

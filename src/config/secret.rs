@@ -1,0 +1,168 @@
+//! Values that nobody but the router and the runner may see: where they come from, and what they turned out to be.
+//!
+//! Invariant: nothing here that can hold a value is serialised, and no `Debug` writes one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::value::Bad;
+use crate::source::{Place, Span};
+
+/// Where the value of a secret comes from.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum SecretSource {
+    /// `!env NAME`.
+    Env(String),
+    /// `!file PATH`: absolute, and as written.
+    File(PathBuf, String),
+    /// Written out in the server file.
+    Literal(String),
+}
+
+/// One secret of the server file, not read yet.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+pub struct SecretRef {
+    #[serde(skip)]
+    pub(super) source: SecretSource,
+    /// Its key, as in `masked_secrets.GH_TOKEN.value`.
+    #[serde(skip)]
+    pub(super) key: String,
+    /// May hold line breaks, as PEM does.
+    #[serde(skip)]
+    pub(super) pem: bool,
+    #[serde(skip)]
+    pub(super) span: Span,
+    /// The file and line that name it.
+    pub from: Place,
+}
+
+impl fmt::Debug for SecretRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = match &self.source {
+            SecretSource::Env(name) => format!("!env {name}"),
+            SecretSource::File(_, shown) => format!("!file {shown}"),
+            SecretSource::Literal(_) => "…".to_owned(),
+        };
+        write!(f, "SecretRef({} = {source} at {})", self.key, self.from)
+    }
+}
+
+/// The three values of an AWS credential.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AwsKeys<T> {
+    /// Access key id.
+    pub access_key_id: T,
+    /// Secret access key.
+    pub secret_access_key: T,
+    /// Session token, for temporary keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_token: Option<T>,
+}
+
+/// All secrets of a sandbox by kind and name: references in [`Resolved`](super::Resolved), values once they are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Secrets<T> {
+    /// `secrets`: variables of the agent, as they are.
+    pub plain: BTreeMap<String, T>,
+    /// `masked_secrets`: values that the router puts in place of surrogates.
+    pub masked: BTreeMap<String, T>,
+    /// `signing_credentials`, by the name of their entry.
+    pub aws: BTreeMap<String, AwsKeys<T>>,
+    /// `github_app_credentials`: private keys in PEM.
+    pub github: BTreeMap<String, T>,
+}
+
+impl<T> Default for Secrets<T> {
+    fn default() -> Self {
+        Self { plain: BTreeMap::new(), masked: BTreeMap::new(), aws: BTreeMap::new(), github: BTreeMap::new() }
+    }
+}
+
+impl<T> Secrets<T> {
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        let keys = self.aws.values();
+        let aws = keys
+            .flat_map(|keys| [Some(&keys.access_key_id), Some(&keys.secret_access_key), keys.session_token.as_ref()]);
+        self.plain.values().chain(self.masked.values()).chain(aws.flatten()).chain(self.github.values())
+    }
+
+    /// The same with every secret as `f` gives it; one for which it gives nothing is left out.
+    pub(super) fn filter_map<U>(&self, mut f: impl FnMut(&T) -> Option<U>) -> Secrets<U> {
+        let mut all = |map: &BTreeMap<String, T>| -> BTreeMap<String, U> {
+            map.iter().filter_map(|(name, one)| Some((name.clone(), f(one)?))).collect()
+        };
+        let (plain, masked, github) = (all(&self.plain), all(&self.masked), all(&self.github));
+        let keys = |keys: &AwsKeys<T>, f: &mut dyn FnMut(&T) -> Option<U>| {
+            let (id, secret) = (f(&keys.access_key_id), f(&keys.secret_access_key));
+            let session_token = keys.session_token.as_ref().map(&mut *f);
+            Some(AwsKeys { access_key_id: id?, secret_access_key: secret?, session_token: session_token.flatten() })
+        };
+        let aws = self.aws.iter().filter_map(|(name, one)| Some((name.clone(), keys(one, &mut f)?))).collect();
+        Secrets { plain, masked, aws, github }
+    }
+}
+
+/// The value of a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub(super) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The value itself: for the router's materials, the agent's plain variables, and redaction.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Secrets of a sandbox, not read yet.
+pub type SecretRefs = Secrets<SecretRef>;
+
+/// Values of a sandbox's secrets.
+pub type SecretValues = Secrets<Secret>;
+
+/// Why a value cannot be one; `key` is what to name it by. The value is not in the words.
+pub(super) enum Unfit {
+    Empty(Bad),
+    Bytes(Bad),
+    Pem(Bad),
+}
+
+/// Checks a value. Only PEM may have lines.
+pub(super) fn check(text: &str, key: &str, pem: bool) -> Result<(), Unfit> {
+    if text.trim().is_empty() {
+        let message = format!("`{key}` is empty");
+        return Err(Unfit::Empty(Bad::new(message, "give it a value, or remove the entry")));
+    }
+    let lines = |c: char| pem && matches!(c, '\n' | '\r');
+    if text.chars().any(|c| c.is_control() && !lines(c)) {
+        let message = format!("`{key}` has a line break, a NUL or another control character");
+        let help = "no header or variable can hold it; one line feed at the end of a file is dropped, no more";
+        return Err(Unfit::Bytes(Bad::new(message, help)));
+    }
+    let begins = |word: &str| text.contains(&format!("-----BEGIN {word}-----"));
+    if pem && !begins("PRIVATE KEY") && !begins("RSA PRIVATE KEY") {
+        let message = format!("`{key}` is not a private key in PEM");
+        let help =
+            "give the file that GitHub made, which starts with `-----BEGIN RSA PRIVATE KEY-----`, without a password";
+        return Err(Unfit::Pem(Bad::new(message, help)));
+    }
+    Ok(())
+}

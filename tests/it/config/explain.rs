@@ -1,0 +1,81 @@
+//! `explain` as a command: what it says about requests.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+use super::*;
+
+fn world() -> World {
+    let world = World::new();
+    world.repo(
+        "version: 1
+network:
+  allow:
+    - {host: api.github.com, methods: [GET], paths: [/repos/acme/**]}
+    - {host: api.github.com, graphql: {queries: [viewer]}}
+    - plain.example.com
+",
+    );
+    world.server(
+        "version: 1
+defaults:
+  masked_secrets: {GH_TOKEN: {value: !env UNSET, scopes: [api.github.com], paths: [/repos/**]}}
+",
+    );
+    world
+}
+
+/// Exit code and stdout.
+fn explain(world: &World, args: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::cargo_bin("sandboxc").unwrap();
+    command.env_clear().env("HOME", world.root().join("h")).env("XDG_CONFIG_HOME", world.root().join("c"));
+    let output = command.arg("explain").arg("--repo").arg(world.root().join("w")).args(args).output().unwrap();
+    assert!(output.status.code() != Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_request_is_explained_with_rule_tier_and_credentials() {
+    let world = world();
+    let (code, text) = explain(&world, &["https://api.github.com/repos/acme/x?token=hunter2"]);
+    assert_eq!(code, Some(0));
+    assert!(!text.contains("hunter2"), "the query is dropped: {text}");
+    assert_eq!(
+        text,
+        "allow  api.github.com:443 GET /repos/acme/x
+rule   repo.allow[0] at .sandboxc/sandbox.yaml:4
+tier   inspected
+reason allowed: an allow entry matches
+decrypted because of repo.allow[0] at .sandboxc/sandbox.yaml:4, repo.allow[1] at .sandboxc/sandbox.yaml:5, \
+credential GH_TOKEN at server.yaml:3
+credentials GH_TOKEN
+"
+    );
+    for (args, code, words) in [
+        (["--method", "POST", "https://api.github.com/repos/acme/x"], 1, "reason method-not-allowed"),
+        (["--method", "POST", "https://api.github.com/graphql"], 0, "body   must be a GraphQL operation"),
+        (["--method", "GET", "https://api.github.com/repos/acme/../x"], 1, "reason bad-path"),
+        (["--method", "GET", "https://api.github.com/user"], 1, "reason path-not-allowed"),
+        (["--method", "GET", "https://api.github.com"], 1, "reason path-not-allowed"),
+        (["--method", "GET", "api.github.com"], 0, "tier   inspected"),
+        (["--method", "DELETE", "https://plain.example.com/x/../y"], 0, "tier   passthrough"),
+        (["--method", "GET", "http://api.github.com/repos/acme/x"], 0, "inspected because of repo.allow[0]"),
+    ] {
+        let (got, text) = explain(&world, &args);
+        assert!(got == Some(code) && text.contains(words), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn the_same_for_programs() {
+    let world = world();
+    let (_, text) = explain(&world, &["--json", "https://api.github.com/repos/%61cme/x?y"]);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&value["tier"], &value["path"]), (&"inspected".into(), &"/repos/acme/x".into()));
+    assert_eq!((&value["credentials"][0], &value["decrypted"]), (&"GH_TOKEN".into(), &true.into()));
+    assert_eq!(value["because"].as_array().unwrap().len(), 3);
+    let (_, text) = explain(&world, &["--json", "http://api.github.com/repos/acme/x"]);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&value["decrypted"], &value["tier"]), (&false.into(), &"http".into()));
+    assert_eq!(value["credentials"].as_array().unwrap().len(), 0, "never over plain HTTP");
+}
