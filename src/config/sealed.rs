@@ -110,6 +110,10 @@ impl<'n> Found<'n> {
             Kind::Seq(items) => items.iter().for_each(|item| self.walk(item)),
             Kind::Map(entries) => {
                 for (key, value) in entries {
+                    // Lists of hosts are long, and nobody writes a section of secrets into an entry.
+                    if ["allow", "deny", "ceiling"].contains(&key.text.as_str()) {
+                        continue;
+                    }
                     // A misspelt section holds secrets all the same.
                     if nearest(&key.text, SECTIONS).is_some() || key.text.contains("secret") {
                         let strict = key.text == "secrets" || !SECTIONS.contains(&key.text.as_str());

@@ -38,7 +38,8 @@ pub(super) fn env_name(name: &str) -> Result<(), Bad> {
 }
 
 /// Variables that sandboxc sets itself or that decide how everything inside runs; none may hold a secret.
-const RESERVED: [&str; 30] = [
+const RESERVED: [&str; 32] = [
+    "APT_CONFIG",
     "AWS_CA_BUNDLE",
     "BASH_ENV",
     "CARGO_HTTP_CAINFO",
@@ -66,6 +67,7 @@ const RESERVED: [&str; 30] = [
     "SHELL",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
+    "SYSTEM_WGETRC",
     "TERM",
     "USER",
     "container",

@@ -205,6 +205,22 @@ fn a_plan_says_what_is_decrypted_and_what_each_credential_is_for() {
 }
 
 #[test]
+fn no_secret_takes_the_place_of_what_makes_tools_trust_the_router() {
+    for name in
+        ["PATH", "HOME", "LD_AUDIT", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "SYSTEM_WGETRC", "SANDBOXC_X", "1A"]
+    {
+        let world = World::new();
+        world.server(&format!("version: 1\ndefaults: {{secrets: {{{name}: hunter2}}}}\n"));
+        assert_eq!(world.codes(), [Code::NameConflict], "{name}");
+    }
+    for name in ["NPM_TOKEN", "PATHS", "_x", "LDAP_PASSWORD"] {
+        let world = World::new();
+        world.server(&format!("version: 1\ndefaults: {{secrets: {{{name}: hunter2}}}}\n"));
+        assert_eq!(world.codes(), [], "{name}");
+    }
+}
+
+#[test]
 fn extra_ca_is_certificates_and_nothing_else() {
     let world = world();
     world.server("version: 1\nnetwork: {extra_ca: ca.pem, log_query: true}\n");
