@@ -154,8 +154,8 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
     }
     let wishes = vault::merge(file.defaults.wishes, entry.wishes);
     let mut policy = lists.policy(&file.reachable, sources);
-    vault::check(&wishes, &repo.env, enabled.as_ref(), &policy, d);
     policy.credentials = vault::credentials(&wishes, sources);
+    vault::check(&wishes, &repo.env, enabled.as_ref(), &policy, d);
     let limits = Wish::merge(repo.limits, entry.limits.over(file.defaults.limits), sources, d);
     let sourced = |l: Located<String>| sources.sourced(l);
     let router = overrides.router_image.or(file.router_image);

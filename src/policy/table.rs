@@ -54,12 +54,11 @@ impl Policy {
             Some(Target::Name(name)) => pattern.matches(&name),
             _ => false,
         };
-        let exact = match pattern {
-            HostPattern::Exact(name) => Some(self.decide_target(&Target::Name(name.clone()), port)),
-            _ => None,
-        };
-        let rows = || self.table(port).into_iter().filter(|row| matched(&row.scope)).map(|row| row.decision);
-        exact.into_iter().chain(rows()).any(|decision| decision.verdict == Verdict::Allow)
+        let allowed = |decision: &Decision| decision.verdict == Verdict::Allow;
+        match pattern {
+            HostPattern::Exact(name) => allowed(&self.decide_target(&Target::Name(name.clone()), port)),
+            _ => self.table(port).iter().any(|row| matched(&row.scope) && allowed(&row.decision)),
+        }
     }
 
     /// The lists of rules that there are.

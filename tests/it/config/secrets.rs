@@ -205,6 +205,20 @@ fn a_plan_says_what_is_decrypted_and_what_each_credential_is_for() {
 }
 
 #[test]
+fn a_scope_that_can_be_reached_is_no_warning() {
+    let world = World::new();
+    world.repo("version: 1\nnetwork: {allow: [{host: .example.com, methods: [GET]}, .example.org]}\n");
+    let codes = |scopes: &str| {
+        let secret = format!("{{value: !env A, scopes: [{scopes}]}}");
+        world.server(&format!("version: 1\ndefaults: {{masked_secrets: {{A: {secret}}}}}\n"));
+        world.codes()
+    };
+    assert_eq!(codes("a.b.example.com, example.org, x.y.example.org, .example.org, \"*.y.example.org\""), []);
+    assert_eq!(codes("example.net, \"*.x.example.net\""), [Code::MootRule, Code::MootRule]);
+    world.resolved();
+}
+
+#[test]
 fn no_secret_takes_the_place_of_what_makes_tools_trust_the_router() {
     for name in
         ["PATH", "HOME", "LD_AUDIT", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "SYSTEM_WGETRC", "SANDBOXC_X", "1A"]
