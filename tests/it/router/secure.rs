@@ -40,10 +40,20 @@ impl Secure {
         Ok(Self { stream })
     }
 
+    /// The protocol that both sides chose.
+    pub fn protocol(&self) -> String {
+        String::from_utf8_lossy(self.stream.conn.alpn_protocol().unwrap_or_default()).into_owned()
+    }
+
     /// Writes; a peer that has closed already is for the reader to see.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let _ = self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush());
         self
+    }
+
+    /// Writes; false if the peer has closed.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush()).is_ok()
     }
 
     /// What comes next; empty at the end.

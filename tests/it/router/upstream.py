@@ -182,6 +182,8 @@ class Https:
 
     def __call__(self, client, where):
         client = self.context.wrap_socket(client, server_side=True)
+        if client.selected_alpn_protocol() == "h2":
+            return grpc(client)
         connection, rest = next(self.connections), b""
         for request in itertools.count(1):
             head, rest = head_of(client, rest)
@@ -189,12 +191,50 @@ class Https:
                 return
             if any(head.split(b" ")[1].startswith(path) for path in SPECIAL):
                 return http_one(client, where, head, rest)
+            if head.split(b" ")[1].startswith(b"/empty/"):
+                client.sendall(b"HTTP/1.1 %s Empty\r\nETag: \"x\"\r\n\r\n" % head.split(b" ")[1][7:10])
+                continue
             body = b"".join(body_of(client, head, rest))
             rest = b""
             answer = b"%s connection=%d request=%d\n%s\r\n\r\n%s" % (
                 where.encode(), connection, request, head, body)
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(answer)
                            + (b"" if head.startswith(b"HEAD ") else answer))
+
+
+def grpc(client):
+    """HTTP/2 as far as a gRPC echo needs it: each message comes back at once, `grpc-status: 0` after the last."""
+    def exactly(count):
+        data = b""
+        while len(data) < count:
+            more = client.recv(count - len(data))
+            if not more:
+                raise OSError("the end")
+            data += more
+        return data
+
+    def frame(kind, flags, stream, payload=b""):
+        client.sendall(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload)
+    literal = lambda name, value: b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+    exactly(24)
+    frame(4, 0, 0)
+    while True:
+        head = exactly(9)
+        kind, flags, stream = head[3], head[4], struct.unpack(">I", head[5:])[0]
+        payload = exactly(struct.unpack(">I", b"\0" + head[:3])[0])
+        if kind == 4 and not flags & 1:
+            frame(4, 1, 0)
+        elif kind == 6 and not flags & 1:
+            frame(6, 1, 0, payload)
+        elif kind == 1:
+            frame(1, 4, stream, b"\x88" + literal(b"content-type", b"application/grpc"))
+        elif kind == 0:
+            if payload:
+                frame(0, 0, stream, payload)
+                for where in (0, stream):
+                    frame(8, 0, where, struct.pack(">I", len(payload)))
+        if kind in (0, 1) and flags & 1:
+            frame(1, 5, stream, literal(b"grpc-status", b"0"))
 
 
 SPECIAL = [b"/sse", b"/big/", b"/upload", b"/ws", b"/steer", b"/status/", b"/moved", b"/late"]
