@@ -17,6 +17,7 @@ mod life;
 mod log;
 mod mint;
 mod njs;
+mod requests;
 mod secure;
 mod streams;
 mod tcp;

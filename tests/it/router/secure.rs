@@ -90,7 +90,15 @@ impl Secure {
 
     /// One answer with a `Content-Length`, whole.
     pub fn answer(&mut self) -> String {
+        self.answer_to("GET")
+    }
+
+    /// The same to a method; HEAD has no body.
+    pub fn answer_to(&mut self, method: &str) -> String {
         let mut all = self.until("\r\n\r\n");
+        if method == "HEAD" {
+            return all;
+        }
         let (head, body) = all.split_once("\r\n\r\n").expect("a head");
         let lower = head.to_lowercase();
         let length = lower.split_once("content-length: ").map_or("0", |(_, rest)| rest.lines().next().unwrap_or("0"));
