@@ -54,6 +54,8 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
         "bodies": asked.bodies(),
         "inspected": inspected,
         "depths": inspect::depths(&tls),
+        // Query strings often hold secrets.
+        "log_query": false,
     });
 
     let dns = json!({ "router": net.router_address });

@@ -167,10 +167,11 @@ fn map(name: &str, rules: &[Rule], always: Option<Reason>) -> anyhow::Result<Vec
     lines.push(format!("map $web_call {name} {{"));
     let reason = |other: Reason| always.unwrap_or(other).code();
     let mut line = |rule: &Rule, method: &str, answer: &str| {
-        for path in paths(rule)? {
-            let line = format!("    \"~\\A{method} {path}\\z\" \"{answer} {}\";", rule.id);
+        for (glob, path) in paths(rule)? {
+            let word = format!("~\\A{method} {path}\\z");
+            let line = format!("    \"{word}\" \"{answer} {}\"; # {glob}", rule.id);
             ensure!(
-                line.len() < LONGEST_WORD,
+                word.len() < LONGEST_WORD,
                 "{}: a path of this entry is too long for nginx, which reads words of at most 4096 bytes: about 250 \
                  characters are possible",
                 rule.from.short()
@@ -215,17 +216,21 @@ fn methods(rule: &Rule) -> Option<String> {
     (!all.is_empty()).then(|| format!("(?:{})", all.into_iter().collect::<Vec<_>>().join("|")))
 }
 
-fn paths(rule: &Rule) -> anyhow::Result<Vec<String>> {
-    let Some(request) = &rule.request else { return Ok(vec!["\\S+".to_owned()]) };
+/// The globs of a rule, and the regular expressions for them.
+fn paths(rule: &Rule) -> anyhow::Result<Vec<(String, String)>> {
+    let every = || vec![("every path".to_owned(), "\\S+".to_owned())];
+    let Some(request) = &rule.request else { return Ok(every()) };
+    let both = |glob: &PathGlob| (glob.as_str().to_owned(), glob.regex());
     Ok(match &request.paths {
-        Some(paths) => paths.iter().map(PathGlob::regex).collect(),
-        None if request.graphql.is_some() => vec![PathGlob::parse(GRAPHQL_PATH)?.regex()],
-        None => vec!["\\S+".to_owned()],
+        Some(paths) => paths.iter().map(both).collect(),
+        None if request.graphql.is_some() => vec![both(&PathGlob::parse(GRAPHQL_PATH)?)],
+        None => every(),
     })
 }
 
 fn rule_json(rule: &Rule) -> anyhow::Result<Value> {
     let method = methods(rule).map(|methods| format!("^{methods}$"));
-    let path = format!("^(?:{})$", paths(rule)?.join("|"));
+    let paths: Vec<String> = paths(rule)?.into_iter().map(|(_, path)| path).collect();
+    let path = format!("^(?:{})$", paths.join("|"));
     Ok(json!({ "id": rule.id, "method": method, "path": path, "graphql": graphql(rule) }))
 }

@@ -7,7 +7,7 @@ use super::secure::{Secure, https};
 use super::wire::{http, json};
 use super::world::World;
 
-fn graphql(queries: &str, mutations: &str) -> RequestRule {
+pub fn graphql(queries: &str, mutations: &str) -> RequestRule {
     let names = |text: &str| text.split_whitespace().map(str::to_owned).collect();
     let rule = GraphqlRule { queries: names(queries), mutations: names(mutations), subscriptions: names("") };
     RequestRule { graphql: Some(rule), ..RequestRule::default() }
@@ -173,6 +173,40 @@ fn bodies_that_have_two_readings_are_refused() {
     assert_eq!(answer.get(9..12), Some("200"), "{answer}");
     let line = world.decisions().into_iter().find(|line| line["reason"] == "bad-body").unwrap();
     assert_eq!((&line["verdict"], &line["rule"]), (&"deny".into(), &"repo.allow[0]".into()));
+}
+
+#[test]
+fn a_fault_in_a_script_is_a_refusal() {
+    let request = post("gql.secure.test", "/graphql", "", "{\"query\":\"{viewer{id}}\"}");
+    let faults = [
+        (
+            "graphql.js",
+            "export default { parse() { throw new Error('x') }, permits() { return true }, head() { return '' } };",
+        ),
+        ("graphql.js", "export default { parse() { return {} }, permits() { return true }, head() { return '' } };"),
+        (
+            "graphql.js",
+            "export default { parse() { return { forward: 'x' } }, permits() { return 1 }, head() { return '' } };",
+        ),
+        ("refusal.js", "export default { json() { throw new Error('x') } };"),
+    ];
+    for (name, text) in faults {
+        let edit = |file: &mut sandboxc::emit::File| {
+            if file.name() == name {
+                text.clone_into(&mut file.text);
+            }
+        };
+        let Some(world) = World::start_edited(policy(), &["203.0.113.53"], edit) else { return };
+        let mut request = request.clone();
+        if name == "refusal.js" {
+            request = post("gql.secure.test", "/graphql", "", "no JSON");
+        }
+        let answer = https(&world, "gql.secure.test", &request);
+        let status = answer.get(9..12).unwrap_or("none");
+        assert!(["403", "500", "none"].contains(&status), "{text}: {answer}");
+        world.wait("its line", || world.decisions().iter().any(|line| line["verdict"] == "deny"));
+        assert!(!world.decisions().iter().any(|line| line["verdict"] == "allow"), "{text}");
+    }
 }
 
 #[test]

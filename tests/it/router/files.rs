@@ -4,6 +4,7 @@ use sandboxc::emit::router::{forwarder_files, router_files};
 use sandboxc::plan::SandboxNetwork;
 use sandboxc::policy::Policy;
 
+use super::inspected::{request, with_requests};
 use crate::fixture::{plan_of, resolved, rules};
 
 fn net_of(policy: &Policy) -> SandboxNetwork {
@@ -22,6 +23,49 @@ fn a_small_policy_in_every_file() {
         assert_eq!(file.executable, script, "{}", file.path);
         insta::assert_snapshot!(file.path.replace('/', "-"), file.text);
     }
+}
+
+#[test]
+fn a_small_policy_with_requests_in_every_file() {
+    let policy = Policy {
+        allow: with_requests(
+            "repo.allow",
+            &[
+                ("api.example.com", Some(request("GET", "/repos/*/issues"))),
+                ("api.example.com", Some(request("POST", "/repos/**"))),
+                (".example.org", Some(request("*", "/a%2fb"))),
+                ("gql.example.com", Some(super::bodies::graphql("viewer", ""))),
+                ("plain.example.com", None),
+            ],
+        ),
+        ceiling: Some(with_requests(
+            "server.ceiling",
+            &[("*.example.com", None), (".example.org", Some(request("GET", "/**")))],
+        )),
+        ..Policy::default()
+    };
+    let new =
+        ["nginx.conf", "inspected.conf", "requests.conf", "inspect.js", "entry.sh", "hosts-443.map", "hosts-80.map"];
+    for file in router_files(&net_of(&policy), &policy).unwrap() {
+        if new.contains(&file.name()) {
+            insta::assert_snapshot!(format!("inspected-{}", file.name()), file.text);
+        }
+    }
+}
+
+#[test]
+fn a_path_that_nginx_could_not_read_is_refused_with_its_line() {
+    let policy = |path: String| Policy {
+        allow: with_requests("repo.allow", &[("api.example.com", Some(request("GET", &path)))]),
+        ..Policy::default()
+    };
+    let emitted = |length: usize| {
+        let policy = policy(format!("/{}", "x".repeat(length)));
+        router_files(&net_of(&policy), &policy)
+    };
+    assert!(emitted(250).is_ok());
+    let error = emitted(500).unwrap_err().to_string();
+    assert!(error.starts_with(".sandboxc/sandbox.yaml:5: a path of this entry is too long"), "{error}");
 }
 
 #[test]

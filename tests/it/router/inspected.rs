@@ -188,6 +188,13 @@ fn paths_of_two_readings_are_refused() {
         let answer = https(world, "open.secure.test", get("open.secure.test", path));
         assert_eq!(answer.get(9..12), Some("200"), "{path}: {answer}");
     }
+    for length in [8000, 60_000] {
+        let path = format!("/{}", "x%2f/".repeat(length / 5));
+        let answer = https(world, "open.secure.test", get("open.secure.test", &path));
+        assert_eq!(answer.get(9..12), Some("200"), "a long path: {}", &answer[..answer.len().min(500)]);
+        let answer = https(world, "api.secure.test", get("api.secure.test", &path));
+        assert_eq!(json(&answer)["reason"], "path-not-allowed");
+    }
 }
 
 #[test]
@@ -298,6 +305,7 @@ fn an_upstream_that_is_not_who_it_should_be_is_not_spoken_to() {
     ] {
         let body = refused(&https(world, name, get(name, "/")), "502", reason);
         assert!(body["rule"].is_string(), "{body}");
+        assert_eq!(body["hint"].as_str().unwrap().contains("extra_ca"), reason == "upstream-failed", "{body}");
         let line = world.decision("host", name);
         assert_eq!(line["status"], 502, "{line}");
         assert_eq!(line["reason"], if reason == "address-refused" { reason } else { "allowed" }, "{line}");

@@ -54,6 +54,34 @@ fn ready_says_what_is_missing_and_gives_up() {
 }
 
 #[test]
+fn without_the_sessions_certificates_it_does_not_start() {
+    let Some(world) = World::start(super::inspected::policy()) else { return };
+    let script = world.file("router/entry.sh");
+    let run = |materials: &str| {
+        let script = script.replace("/run/sandboxc/", materials);
+        world.as_agent(|| Command::new("sh").args(["-c", &script, "entry.sh"]).output().unwrap())
+    };
+    let materials = world.directory().join("materials");
+    for missing in ["", "upstream.pem", "tls/api.secure.test.pem", "tls/_.any.secure.test.pem"] {
+        let partial = world.directory().join("partial");
+        let copy = Command::new("cp").arg("-r").arg(&materials).arg(&partial).status().unwrap();
+        assert!(copy.success());
+        if missing.is_empty() {
+            std::fs::remove_dir_all(&partial).unwrap();
+        } else {
+            std::fs::write(partial.join(missing), "").unwrap();
+        }
+        let output = run(&format!("{}/", partial.display()));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{missing}: {said}");
+        let first = if missing.is_empty() { "upstream.pem" } else { missing };
+        assert!(said.starts_with("router: ") && said.contains(&format!("/{first} is missing")), "{said}");
+        assert_eq!(said.lines().count(), 1, "nothing was started: {said}");
+        let _ = std::fs::remove_dir_all(&partial);
+    }
+}
+
+#[test]
 fn the_gate_opens_only_where_the_sessions_network_is_all_there_is() {
     let Some(world) = World::start(super::policy()) else { return };
     let gate = world.file("forwarder/gate.sh");

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use sandboxc::emit;
 use sandboxc::emit::router::{forwarder_files, router_files};
 use sandboxc::plan::SandboxNetwork;
 use sandboxc::policy::Policy;
@@ -36,6 +37,11 @@ impl World {
 
     /// The same, with resolvers of its own choice.
     pub fn start_with(policy: Policy, upstream_dns: &[&str]) -> Option<Self> {
+        Self::start_edited(policy, upstream_dns, |_| ())
+    }
+
+    /// The same, with faults put into the emitted files.
+    pub fn start_edited(policy: Policy, upstream_dns: &[&str], edit: impl Fn(&mut emit::File)) -> Option<Self> {
         if std::env::var_os("SANDBOXC_NO_ROUTER").is_some() {
             return None;
         }
@@ -45,7 +51,7 @@ impl World {
         resolved.upstream_dns = resolvers.map(sandboxc::source::Sourced::built_in).collect();
         let net = plan_of(&resolved, &["true"]).network.expect("a sandboxed network");
         let work = tempfile::tempdir().expect("a directory");
-        Self::write(work.path(), &net, &policy);
+        Self::write(work.path(), &net, &policy, edit);
         super::mint::mint(work.path(), &policy);
         let holders = [hold_namespace(), hold_namespace()];
         let [router, agent] = [0, 1].map(|i| namespace_of(&holders[i]));
@@ -56,11 +62,12 @@ impl World {
         Some(world)
     }
 
-    fn write(work: &Path, net: &SandboxNetwork, policy: &Policy) {
+    fn write(work: &Path, net: &SandboxNetwork, policy: &Policy, edit: impl Fn(&mut emit::File)) {
         // The services run as uid 990.
         fs::set_permissions(work, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("permissions");
         let files = router_files(net, policy).expect("router files").into_iter();
-        for file in files.chain(forwarder_files(net).expect("forwarder files")) {
+        for mut file in files.chain(forwarder_files(net).expect("forwarder files")) {
+            edit(&mut file);
             let path = work.join(&file.path);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
             fs::write(path, file.text).expect("a file");
@@ -152,6 +159,11 @@ impl World {
         });
         assert_eq!(found.len(), 1, "{found:#?}");
         found.remove(0)
+    }
+
+    /// Where everything of this router lies.
+    pub fn directory(&self) -> &Path {
+        self.work.path()
     }
 
     /// An emitted file.

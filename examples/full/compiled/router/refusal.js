@@ -6,6 +6,8 @@ function json(r) {
     // Only here can an allowed request fail after its host was dialled.
     const code = v.web_outcome === 'allowed' ? 'upstream-failed' : v.web_outcome;
     const reason = reasons[code] || { text: code, hint: '' };
+    const untrusted = code === 'upstream-failed' && v.web_port === '443' ?
+        '; if its certificate is of an authority of your own, name that in the server\'s network.extra_ca' : '';
     return JSON.stringify({
         error: reason.text,
         reason: code,
@@ -13,7 +15,7 @@ function json(r) {
         host: v.web_host || '',
         method: v.web_method || '',
         path: v.web_path || '',
-        hint: reason.hint,
+        hint: reason.hint + untrusted,
     }) + '\n';
 }
 
