@@ -124,8 +124,9 @@ fn calls(count: usize) -> Vec<Call> {
     (0..count).map(|_| call.new_tree(&mut runner).unwrap().current()).collect()
 }
 
-/// What a log line and an answer say of one request.
-type Outcome = (String, String, String, String, String, String);
+/// What a log line and an answer say of one request, by these fields.
+const FIELDS: [&str; 6] = ["host", "method", "path", "verdict", "reason", "rule"];
+type Outcome = [String; 6];
 
 /// What must come of it, given the status that came.
 fn expected(policy: &Policy, call: &Call, port: u16, status: &str) -> (Outcome, String) {
@@ -147,18 +148,18 @@ fn expected(policy: &Policy, call: &Call, port: u16, status: &str) -> (Outcome, 
     let verdict = if want == "200" { "allow" } else { "deny" };
     // The log has what is printable of the path.
     let path: String = call.target.chars().take_while(|c| matches!(c, '!'..='~') && *c != '?').collect();
-    let line = (host, call.method.to_owned(), path, verdict.to_owned(), reason.code().to_owned(), rule);
+    let line = [host, call.method.to_owned(), path, verdict.to_owned(), reason.code().to_owned(), rule];
     (line, want.to_owned())
 }
 
 fn said(call: &Call, answer: &str, line: &Outcome) {
-    if call.method == "HEAD" || line.3 == "allow" {
+    if call.method == "HEAD" || line[3] == "allow" {
         return;
     }
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     let body: serde_json::Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {call:?}: {answer}"));
-    assert_eq!(body["reason"], line.4, "{call:?}: {answer}");
-    assert_eq!(body["rule"].as_str().unwrap_or_default(), line.5, "{call:?}: {answer}");
+    assert_eq!(body["reason"], line[4], "{call:?}: {answer}");
+    assert_eq!(body["rule"].as_str().unwrap_or_default(), line[5], "{call:?}: {answer}");
 }
 
 fn text(call: &Call) -> String {
@@ -188,14 +189,8 @@ fn logged(world: &World, from: usize, count: usize) -> Vec<Outcome> {
     world.wait("all lines", || world.decisions().len() >= from + count);
     let field = |line: &serde_json::Value, name: &str| line[name].as_str().unwrap().to_owned();
     let lines = world.decisions().split_off(from);
-    let mut all: Vec<Outcome> = lines
-        .iter()
-        .map(|line| {
-            let [a, b, c, d, e, f] =
-                ["host", "method", "path", "verdict", "reason", "rule"].map(|name| field(line, name));
-            (a, b, c, d, e, f)
-        })
-        .collect();
+    let line = |line| FIELDS.map(|name| field(line, name));
+    let mut all: Vec<Outcome> = lines.iter().map(line).collect();
     all.sort();
     all
 }
@@ -218,7 +213,7 @@ fn every_request_is_decided_as_decide_request_says() {
     assert_eq!(lines.len(), logged.len());
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for line in &lines {
-        *reasons.entry(&line.4).or_default() += 1;
+        *reasons.entry(&line[4]).or_default() += 1;
     }
     println!("{REQUESTS} requests in {:?}: {reasons:?}", started.elapsed());
     for reason in ["allowed", "bad-path", "path-not-allowed", "method-not-allowed", "above-ceiling", "misdirected"] {
@@ -230,7 +225,7 @@ fn every_request_is_decided_as_decide_request_says() {
 fn port_80_decides_alike() {
     let Some(world) = World::start(policy()) else { return };
     let mut lines = Vec::new();
-    for call in calls(PLAIN_REQUESTS).iter_mut() {
+    for call in &mut calls(PLAIN_REQUESTS) {
         call.header = call.host.to_owned();
         let mut wire = Wire::to_router(&world, 80);
         let answer = wire.send(text(call).as_bytes()).end().rest().unwrap();
