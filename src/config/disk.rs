@@ -14,6 +14,9 @@ pub(super) trait Disk {
     /// The content of a file of a stranger: no link is followed from `base` on, and nothing above it is reached.
     fn read_beneath(&self, base: &Path, relative: &Path) -> io::Result<Vec<u8>>;
 
+    /// True if the path itself, whatever it leads to, is a link.
+    fn is_link(&self, path: &Path) -> bool;
+
     /// The path without links as far as it exists, with the rest as written.
     fn canonical_or_parent(&self, path: &Path) -> PathBuf {
         if let Ok(real) = self.canonical(path) {

@@ -38,6 +38,10 @@ impl Disk for Real {
         std::fs::canonicalize(path)
     }
 
+    fn is_link(&self, path: &Path) -> bool {
+        std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
+    }
+
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         // Opened without waiting, so that a named pipe is refused instead of waited for.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -72,7 +72,7 @@ impl Ground<'_> {
             Some(text) => (target(text, d)?, self.sources.place(text.span)),
             None => (self.same_path(d)?, Place::built_in()),
         };
-        good.then_some(Workspace { source, target, read_only: repo.workspace_read_only, from })
+        good.then_some(Workspace { source, target, read_only: repo.workspace_read_only, protect: Vec::new(), from })
     }
 
     fn same_path(&self, d: &mut Diagnostics) -> Option<PathBuf> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::entry::{self, Entry, ListKind};
 use super::limits::Wish;
+use super::protect;
 use super::read::{self, Keys, fields};
 use super::resolved::Identity;
 use super::suggest::nearest;
@@ -36,7 +37,8 @@ pub(super) const NETWORK: Keys = Keys {
         ("allow_file", "`allow_file` lives in the server file"),
     ],
 };
-pub(super) const WORKSPACE: Keys = Keys { what: "`workspace`", known: &["target", "read_only"], elsewhere: &[] };
+pub(super) const WORKSPACE: Keys =
+    Keys { what: "`workspace`", known: &["target", "read_only", "protect"], elsewhere: &[] };
 pub(super) const MOUNT: Keys = Keys {
     what: "a mount",
     known: &["source", "target", "read_only"],
@@ -70,6 +72,7 @@ pub(super) struct RepoFile {
     /// None is the same path as outside.
     pub(super) workspace_target: Option<Located<String>>,
     pub(super) workspace_read_only: bool,
+    pub(super) protect: Vec<Located<String>>,
     pub(super) env: BTreeMap<String, Located<String>>,
     pub(super) mounts: Vec<MountWish>,
     pub(super) allow: Vec<(usize, Entry)>,
@@ -98,6 +101,7 @@ impl RepoFile {
             file.workspace_target = target.filter(|t| t.value != "same-path");
             file.workspace_read_only =
                 workspace.get("read_only").and_then(|n| read::boolean(n, "`read_only`", d)).is_some_and(|l| l.value);
+            file.protect = workspace.get("protect").map(|n| protect::paths(n, d)).unwrap_or_default();
         }
         if let Some(node) = map.get("network") {
             let network = fields(node, &NETWORK, d);

@@ -10,11 +10,13 @@ use sha2::{Digest, Sha256};
 use super::Inputs;
 use super::disk::Disk;
 use super::entry::Entry;
+use super::git;
 use super::limits::Wish;
 use super::lint;
 use super::mounts::{Ground, Guarded};
 use super::network::{self, Lists, Named, named};
 use super::overrides::Overrides;
+use super::protect::{self, By};
 use super::repo::{ImageWish, RepoFile};
 use super::resolved::{Identity, ImageSource, Resolved};
 use super::server::{Part, Repo, ServerFile, path_finding};
@@ -131,8 +133,15 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         disk,
         sources,
     };
-    let workspace = ground.workspace(&repo, d);
+    let mut workspace = ground.workspace(&repo, d);
     let mounts = ground.mounts(&repo, workspace.as_ref(), d);
+    if let Some(workspace) = &mut workspace {
+        let named = repo.protect.iter().chain(&server.entry.protect).map(|path| (By::Name, path));
+        let asked = named.chain(server.file.defaults.protect.iter().map(|path| (By::Defaults, path)));
+        workspace.protect = protect::protected(&ground, asked, d);
+        protect::conflicts(&repo, workspace, &mounts, d);
+        git::lint(&ground, workspace, &mounts, d);
+    }
     let image = image(&repo, &overrides, &ground, d);
 
     let lists = lists(&repo, &server, &allow_file);

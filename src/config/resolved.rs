@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ipnet::Ipv4Net;
 use serde::Serialize;
@@ -55,8 +55,35 @@ pub struct Workspace {
     pub target: PathBuf,
     /// True if the agent may not write.
     pub read_only: bool,
+    /// Parts that the agent may not write, sorted, none inside another.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protect: Vec<Protected>,
     /// Where the target was said.
     pub from: Place,
+}
+
+/// A part of the workspace that stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Protected {
+    /// Path relative to the workspace, without links and `..`.
+    pub path: PathBuf,
+    /// Where it was said.
+    pub from: Place,
+}
+
+impl Workspace {
+    /// What is mounted over a writable workspace, outermost first: path in it, and whether it is read-only. The
+    /// directories around a protected part are mounted on themselves, since a directory that is no mount can be
+    /// renamed with everything that is mounted below it, and another put in its place.
+    pub fn overlays(&self) -> BTreeMap<&Path, bool> {
+        let mut all = BTreeMap::new();
+        for part in self.protect.iter().filter(|_| !self.read_only) {
+            let around = part.path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
+            all.extend(around.map(|path| (path, false)));
+            all.insert(&part.path, true);
+        }
+        all
+    }
 }
 
 /// A further directory or file of the host.

@@ -135,6 +135,9 @@ struct Workspace {
     target: Option<String>,
     /// True if nothing in it may be written. Default: false.
     read_only: Option<bool>,
+    /// Paths relative to the workspace that stay read-only, besides `.sandboxc`, `.git/hooks` and `.git/config` (or
+    /// `.git`, where it is a file). They must exist and be no links.
+    protect: Option<Vec<String>>,
 }
 
 /// A directory or file of the host.
@@ -280,6 +283,8 @@ struct Defaults {
     allow_mounts: Option<Vec<String>>,
     /// Variables of your environment that repo files may read with `!env`.
     pass_env: Option<Vec<String>>,
+    /// What of every workspace stays read-only.
+    workspace: Option<EntryWorkspace>,
     /// Variables whose values the agent gets as they are.
     secrets: Option<BTreeMap<String, String>>,
     /// Variables of which the agent gets a surrogate; the router puts the value into requests.
@@ -309,6 +314,8 @@ struct Repo {
     allow_mounts: Option<Vec<String>>,
     /// Variables of your environment that this repo's file may read with `!env`.
     pass_env: Option<Vec<String>>,
+    /// What of this workspace stays read-only.
+    workspace: Option<EntryWorkspace>,
     /// Variables whose values the agent gets as they are.
     secrets: Option<BTreeMap<String, String>>,
     /// Variables of which the agent gets a surrogate; the router puts the value into requests.
@@ -329,6 +336,14 @@ struct RepoEntryNetwork {
     allow: Option<EntryList>,
     /// Hosts that may not be reached, besides those that the server's own `network` names.
     deny: Option<EntryList>,
+}
+
+/// What of workspaces stays read-only.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct EntryWorkspace {
+    /// Paths relative to the workspace that stay read-only, besides those that the repo file names.
+    protect: Option<Vec<String>>,
 }
 
 #[cfg(test)]
@@ -368,6 +383,7 @@ mod tests {
         same(&server, "/definitions/ServerNetwork", &server_file::NETWORK);
         same(&server, "/definitions/Defaults", &server_file::DEFAULTS);
         same(&server, "/definitions/Repo", &server_file::ENTRY);
+        same(&server, "/definitions/EntryWorkspace", &server_file::ENTRY_WORKSPACE);
         same(&server, "/definitions/RepoEntryNetwork", &server_file::ENTRY_NETWORK);
         same(&server, "/definitions/EntryMapping", &entry::ENTRY);
     }

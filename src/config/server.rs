@@ -10,6 +10,7 @@ use super::credential::{self, Wishes};
 use super::entry::{self, Entry, ListKind};
 use super::limits::Wish;
 use super::network;
+use super::protect;
 use super::read::{self, Keys, fields};
 use super::repo::{checked, version};
 use super::sealed;
@@ -43,6 +44,7 @@ pub(super) const DEFAULTS: Keys = Keys {
         "schedule",
         "allow_mounts",
         "pass_env",
+        "workspace",
         "secrets",
         "masked_secrets",
         "signing_credentials",
@@ -64,6 +66,7 @@ pub(super) const ENTRY: Keys = Keys {
         "schedule",
         "allow_mounts",
         "pass_env",
+        "workspace",
         "secrets",
         "masked_secrets",
         "signing_credentials",
@@ -77,6 +80,15 @@ pub(super) const ENTRY_NETWORK: Keys = Keys {
     elsewhere: &[("ceiling", "there is one `ceiling`, in the server file's own `network:`")],
 };
 
+pub(super) const ENTRY_WORKSPACE: Keys = Keys {
+    what: "`workspace` of the server file",
+    known: &["protect"],
+    elsewhere: &[
+        ("target", "`target` lives in the repo file's `workspace`"),
+        ("read_only", "`read_only` lives in the repo file's `workspace`; here `protect` names parts of it"),
+    ],
+};
+
 /// What `defaults` and an entry of `repos` both say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
@@ -88,6 +100,8 @@ pub(super) struct Part {
     pub(super) allow_mounts: Vec<Located<PathBuf>>,
     pub(super) pass_env: Vec<Located<String>>,
     pub(super) wishes: Wishes,
+    /// Parts of the workspace that stay read-only.
+    pub(super) protect: Vec<Located<String>>,
 }
 
 /// One entry of `repos`, with what is wrong in it: the gaps of an entry that is not in force are not said.
@@ -233,6 +247,10 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
         for name in &part.pass_env {
             checked(value::env_name(&name.value), Code::BadValue, name.span, d);
         }
+    }
+    if let Some(node) = map.get("workspace") {
+        let workspace = fields(node, &ENTRY_WORKSPACE, d);
+        part.protect = workspace.get("protect").map(|n| protect::paths(n, d)).unwrap_or_default();
     }
     part.wishes = credential::wishes(map, base, d);
     part

@@ -100,6 +100,10 @@ codes! {
     LimitByRunner = "limit-by-runner", Warning;
     /// An override by an environment variable.
     Overridden = "overridden", Note;
+    /// A part of the workspace that should stay read-only, and cannot.
+    Unprotected = "unprotected", Warning;
+    /// A workspace whose git repository, or a part of it, lies where the command does not see it.
+    GitOutside = "git-outside", Warning;
     /// The network sandbox is off.
     SandboxDisabled = "sandbox-disabled", Warning;
 }

@@ -6,6 +6,7 @@
 //!     networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::config::Identity;
 use crate::plan::{Command, Names, Plan, SESSION_LABEL, SandboxNetwork};
@@ -321,7 +322,7 @@ impl Maker<'_> {
     fn binds(&self) -> Result<Vec<Bind>, EmitError> {
         let agent = &self.plan.agent;
         let mode = |read_only: bool| -> &'static [&'static str] { if read_only { &["ro"] } else { &["rw"] } };
-        let bind = |source, target, read_only| -> Result<Bind, EmitError> {
+        let bind = |source: &Path, target: &Path, read_only| -> Result<Bind, EmitError> {
             Ok(Bind { source: path_text(source)?, target: path_text(target)?, options: mode(read_only) })
         };
         let workspace = &agent.workspace;
@@ -330,6 +331,9 @@ impl Maker<'_> {
             Bind { source: "./agent/hosts".to_owned(), target: "/etc/hosts".to_owned(), options: &["ro"] },
             bind(&workspace.source, &workspace.target, workspace.read_only)?,
         ];
+        for (path, read_only) in workspace.overlays() {
+            binds.push(bind(&workspace.source.join(path), &workspace.target.join(path), read_only)?);
+        }
         for mount in &agent.mounts {
             binds.push(bind(&mount.source, &mount.target, mount.read_only)?);
         }

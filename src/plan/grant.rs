@@ -28,6 +28,10 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
     let what =
         format!("{} at {}, {}", workspace.source.display(), workspace.target.display(), mode(workspace.read_only));
     add("mount", what, &workspace.from);
+    for part in workspace.protect.iter().filter(|_| !workspace.read_only) {
+        let (source, target) = (workspace.source.join(&part.path), workspace.target.join(&part.path));
+        add("mount", format!("{} at {}, read-only", source.display(), target.display()), &part.from);
+    }
     for mount in &agent.mounts {
         let what = format!("{} at {}, {}", mount.source.display(), mount.target.display(), mode(mount.read_only));
         add("mount", what, &mount.from);

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::RuntimeError;
-use crate::config::Resolved;
+use crate::config::{Protected, Resolved};
 
 /// Root would make `root` inside the root of the host: only rootless podman keeps the promises.
 pub fn check() -> Result<(), RuntimeError> {
@@ -22,7 +22,10 @@ pub fn check() -> Result<(), RuntimeError> {
 pub fn check_read_only_mounts(resolved: &Resolved) -> Result<(), RuntimeError> {
     let workspace = resolved.workspace.read_only.then_some(&resolved.workspace.source);
     let mounts = resolved.mounts.iter().filter(|mount| mount.read_only).map(|mount| &mount.source);
-    let sources: Vec<_> = workspace.into_iter().chain(mounts).collect();
+    let writable = |_: &&Protected| !resolved.workspace.read_only;
+    let protected =
+        resolved.workspace.protect.iter().filter(writable).map(|part| resolved.workspace.source.join(&part.path));
+    let sources: Vec<_> = workspace.into_iter().chain(mounts).cloned().chain(protected).collect();
     if sources.is_empty() {
         return Ok(());
     }
@@ -30,7 +33,7 @@ pub fn check_read_only_mounts(resolved: &Resolved) -> Result<(), RuntimeError> {
     let points: Vec<String> = table.lines().filter_map(|line| line.split(' ').nth(4)).map(unescape).collect();
     for source in sources {
         if let Some(point) =
-            points.iter().find(|point| Path::new(point) != source && Path::new(point).starts_with(source))
+            points.iter().find(|point| Path::new(point) != source && Path::new(point).starts_with(&source))
         {
             return Err(RuntimeError::Host(format!(
                 "{} is to be read-only, but {point} is mounted below it and would stay writable",

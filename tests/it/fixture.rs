@@ -42,6 +42,7 @@ pub fn resolved() -> Resolved {
             source: PathBuf::from("/home/me/src/widgets"),
             target: PathBuf::from("/home/me/src/widgets"),
             read_only: false,
+            protect: Vec::new(),
             from: Place::built_in(),
         },
         env: BTreeMap::new(),

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 1b212c76f341, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 7d843fa22001, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-1b212c76f341-router-router sandboxc-1b212c76f341-default-forwarder sandboxc-1b212c76f341-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-1b212c76f341-router sandboxc-1b212c76f341-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-7d843fa22001-router-router sandboxc-7d843fa22001-default-forwarder sandboxc-7d843fa22001-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-7d843fa22001-router sandboxc-7d843fa22001-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-1b212c76f341-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-1b212c76f341-router-files sandboxc-1b212c76f341-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-7d843fa22001-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-7d843fa22001-router-files sandboxc-7d843fa22001-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,13 +31,13 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 1b212c76f341, session default, for podman 5.4
+# sandboxc plan 7d843fa22001, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-1b212c76f341-net
-#   podman kube play --network sandboxc-1b212c76f341-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-1b212c76f341-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-7d843fa22001-net
+#   podman kube play --network sandboxc-7d843fa22001-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-7d843fa22001-router-infra
 #
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
@@ -54,7 +54,7 @@ manifest() {
 #   egress   allow git.example.net 80 443 22 9418  (.sandboxc/sandbox.yaml:20)
 #   egress   allow mirror.example.com 80 443  (server.yaml:6)
 #   egress   allow static.example.com 80 443  (allowed-hosts:2)
-#   egress   allow status.example.com 80 443  (server.yaml:29)
+#   egress   allow status.example.com 80 443  (server.yaml:30)
 #   egress   allow wiki.corp.example.com 80 443 (may be private)  (.sandboxc/sandbox.yaml:22)
 #   egress   at most .example.com  (server.yaml:9)
 #   egress   at most .example.net  (server.yaml:11)
@@ -75,12 +75,14 @@ manifest() {
 #   identity host-user: no capabilities  (.sandboxc/sandbox.yaml:5)
 #   image    agent docker.io/library/debian:trixie-slim  (.sandboxc/sandbox.yaml:3)
 #   image    router localhost/sandboxc-router:0.1.0  (server.yaml:3)
-#   limit    cpus 1000/1000  (server.yaml:32)
+#   limit    cpus 1000/1000  (server.yaml:34)
 #   limit    memory 4294967296 bytes, no swap  (.sandboxc/sandbox.yaml:27)
 #   limit    pids 256  (.sandboxc/sandbox.yaml:27)
-#   limit    timeout 3600s  (server.yaml:32)
+#   limit    timeout 3600s  (server.yaml:34)
 #   mount    /home/me/src/full at /home/me/src/full, read-write  (built in)
+#   mount    /home/me/src/full/.sandboxc at /home/me/src/full/.sandboxc, read-only  (built in)
 #   mount    /home/me/src/full/fixtures at /fixtures, read-only  (.sandboxc/sandbox.yaml:13)
+#   mount    /home/me/src/full/fixtures at /home/me/src/full/fixtures, read-only  (.sandboxc/sandbox.yaml:6)
 apiVersion: v1
 kind: ConfigMap
 data:
@@ -139,7 +141,7 @@ data:
     local=/static.example.com/
     address=/static.example.com/127.0.1.1
     local=/*.static.example.com/
-    # server.yaml:29
+    # server.yaml:30
     local=/status.example.com/
     address=/status.example.com/127.0.1.1
     local=/*.status.example.com/
@@ -251,7 +253,7 @@ data:
     git.example.net "pass allowed repo.allow[4]"; # .sandboxc/sandbox.yaml:20
     mirror.example.com "pass allowed server.allow[0]"; # server.yaml:6
     static.example.com "pass allowed allow_file[2]"; # allowed-hosts:2
-    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:29
+    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:30
     .tracker.example.org "deny denied server.deny[0]"; # server.yaml:7
     wiki.corp.example.com "private allowed repo.allow[5]"; # .sandboxc/sandbox.yaml:22
     ~^[0-9.]+$ "deny not-allowed";
@@ -269,7 +271,7 @@ data:
     git.example.net "pass allowed repo.allow[4]"; # .sandboxc/sandbox.yaml:20
     mirror.example.com "pass allowed server.allow[0]"; # server.yaml:6
     static.example.com "pass allowed allow_file[2]"; # allowed-hosts:2
-    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:29
+    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:30
     .tracker.example.org "deny denied server.deny[0]"; # server.yaml:7
     wiki.corp.example.com "private allowed repo.allow[5]"; # .sandboxc/sandbox.yaml:22
     ~^[0-9.]+$ "deny not-allowed";
@@ -649,21 +651,21 @@ data:
     server=/status.example.com/192.0.2.53
 metadata:
   labels:
-    io.sandboxc.plan: 1b212c76f341
+    io.sandboxc.plan: 7d843fa22001
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-1b212c76f341-router-files
+  name: sandboxc-7d843fa22001-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-1b212c76f341-router-infra
+    io.podman.annotations.infra.name: sandboxc-7d843fa22001-router-infra
   labels:
-    io.sandboxc.plan: 1b212c76f341
+    io.sandboxc.plan: 7d843fa22001
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-1b212c76f341-router
+  name: sandboxc-7d843fa22001-router
 spec:
   containers:
   - command:
@@ -703,7 +705,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-1b212c76f341-router-files
+      name: sandboxc-7d843fa22001-router-files
     name: files
 ---
 apiVersion: v1
@@ -827,24 +829,24 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 1b212c76f341
+    io.sandboxc.plan: 7d843fa22001
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-1b212c76f341-agent-files
+  name: sandboxc-7d843fa22001-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-1b212c76f341-agent-infra
+    io.podman.annotations.infra.name: sandboxc-7d843fa22001-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 1b212c76f341
+    io.sandboxc.plan: 7d843fa22001
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-1b212c76f341-default
+  name: sandboxc-7d843fa22001-default
 spec:
   containers:
   - command:
@@ -909,6 +911,12 @@ spec:
       name: home
     - mountPath: /home/me/src/full
       name: workspace
+    - mountPath: /home/me/src/full/.sandboxc
+      name: protect-0
+      readOnly: true
+    - mountPath: /home/me/src/full/fixtures
+      name: protect-1
+      readOnly: true
     - mountPath: /fixtures
       name: mount-0
       readOnly: true
@@ -949,7 +957,7 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-1b212c76f341-agent-files
+      name: sandboxc-7d843fa22001-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
@@ -958,26 +966,32 @@ spec:
       path: /home/me/src/full
     name: workspace
   - hostPath:
+      path: /home/me/src/full/.sandboxc
+    name: protect-0
+  - hostPath:
+      path: /home/me/src/full/fixtures
+    name: protect-1
+  - hostPath:
       path: /home/me/src/full/fixtures
     name: mount-0
 END_OF_MANIFEST
 }
 
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-1b212c76f341-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-7d843fa22001-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-1b212c76f341-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-1b212c76f341-router-infra
-podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-1b212c76f341-default-agent >/dev/null
-podman pod start sandboxc-1b212c76f341-router >/dev/null
-podman exec --privileged=false sandboxc-1b212c76f341-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-1b212c76f341-default >/dev/null
+    --no-hosts --network sandboxc-7d843fa22001-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-7d843fa22001-router-infra
+podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-7d843fa22001-default-agent >/dev/null
+podman pod start sandboxc-7d843fa22001-router >/dev/null
+podman exec --privileged=false sandboxc-7d843fa22001-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-7d843fa22001-default >/dev/null
 phase=running
-podman logs --follow sandboxc-1b212c76f341-default-agent &
+podman logs --follow sandboxc-7d843fa22001-default-agent &
 log_reader=$!
-code=$(timeout 3600 podman wait sandboxc-1b212c76f341-default-agent) || {
+code=$(timeout 3600 podman wait sandboxc-7d843fa22001-default-agent) || {
     [ "$?" -ne 124 ] || echo "run.sh: time is over after 3600 s" >&2
     exit 124
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox d12481a60355, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox eef4adea2cd3, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-d12481a60355-router-router sandboxc-d12481a60355-default-forwarder sandboxc-d12481a60355-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-d12481a60355-router sandboxc-d12481a60355-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-eef4adea2cd3-router-router sandboxc-eef4adea2cd3-default-forwarder sandboxc-eef4adea2cd3-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-eef4adea2cd3-router sandboxc-eef4adea2cd3-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-d12481a60355-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-d12481a60355-router-files sandboxc-d12481a60355-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-eef4adea2cd3-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-eef4adea2cd3-router-files sandboxc-eef4adea2cd3-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,13 +31,13 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan d12481a60355, session default, for podman 5.4
+# sandboxc plan eef4adea2cd3, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-d12481a60355-net
-#   podman kube play --network sandboxc-d12481a60355-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-d12481a60355-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-eef4adea2cd3-net
+#   podman kube play --network sandboxc-eef4adea2cd3-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-eef4adea2cd3-router-infra
 #
 # Permissions, and where each was given:
 #   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:6)
@@ -47,6 +47,7 @@ manifest() {
 #   image    agent localhost/sandboxc-agent:0.1.0  (built in)
 #   image    router localhost/sandboxc-router:0.1.0  (built in)
 #   mount    /home/me/src/minimal at /home/me/src/minimal, read-write  (built in)
+#   mount    /home/me/src/minimal/.sandboxc at /home/me/src/minimal/.sandboxc, read-only  (built in)
 apiVersion: v1
 kind: ConfigMap
 data:
@@ -450,21 +451,21 @@ data:
     server=/api.example.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: d12481a60355
+    io.sandboxc.plan: eef4adea2cd3
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-d12481a60355-router-files
+  name: sandboxc-eef4adea2cd3-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-d12481a60355-router-infra
+    io.podman.annotations.infra.name: sandboxc-eef4adea2cd3-router-infra
   labels:
-    io.sandboxc.plan: d12481a60355
+    io.sandboxc.plan: eef4adea2cd3
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-d12481a60355-router
+  name: sandboxc-eef4adea2cd3-router
 spec:
   containers:
   - command:
@@ -504,7 +505,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-d12481a60355-router-files
+      name: sandboxc-eef4adea2cd3-router-files
     name: files
 ---
 apiVersion: v1
@@ -604,24 +605,24 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: d12481a60355
+    io.sandboxc.plan: eef4adea2cd3
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-d12481a60355-agent-files
+  name: sandboxc-eef4adea2cd3-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-d12481a60355-agent-infra
+    io.podman.annotations.infra.name: sandboxc-eef4adea2cd3-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: d12481a60355
+    io.sandboxc.plan: eef4adea2cd3
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-d12481a60355-default
+  name: sandboxc-eef4adea2cd3-default
 spec:
   containers:
   - command:
@@ -673,6 +674,9 @@ spec:
       name: home
     - mountPath: /home/me/src/minimal
       name: workspace
+    - mountPath: /home/me/src/minimal/.sandboxc
+      name: protect-0
+      readOnly: true
     workingDir: /home/me/src/minimal
   dnsConfig:
     nameservers:
@@ -710,7 +714,7 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-d12481a60355-agent-files
+      name: sandboxc-eef4adea2cd3-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
@@ -718,21 +722,24 @@ spec:
   - hostPath:
       path: /home/me/src/minimal
     name: workspace
+  - hostPath:
+      path: /home/me/src/minimal/.sandboxc
+    name: protect-0
 END_OF_MANIFEST
 }
 
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-d12481a60355-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-eef4adea2cd3-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-d12481a60355-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-d12481a60355-router-infra
-podman pod start sandboxc-d12481a60355-router >/dev/null
-podman exec --privileged=false sandboxc-d12481a60355-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-d12481a60355-default >/dev/null
+    --no-hosts --network sandboxc-eef4adea2cd3-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-eef4adea2cd3-router-infra
+podman pod start sandboxc-eef4adea2cd3-router >/dev/null
+podman exec --privileged=false sandboxc-eef4adea2cd3-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-eef4adea2cd3-default >/dev/null
 phase=running
-podman logs --follow sandboxc-d12481a60355-default-agent &
+podman logs --follow sandboxc-eef4adea2cd3-default-agent &
 log_reader=$!
-code=$(podman wait sandboxc-d12481a60355-default-agent)
+code=$(podman wait sandboxc-eef4adea2cd3-default-agent)
 exit "$code"

@@ -127,6 +127,9 @@ fn volumes(plan: &Plan) -> Result<Vec<Volume>, EmitError> {
         named_volume("home", &agent.home.volume.value),
         host_path("workspace", &path_text(&agent.workspace.source)?),
     ];
+    for (index, path) in agent.workspace.overlays().into_keys().enumerate() {
+        volumes.push(host_path(&format!("protect-{index}"), &path_text(&agent.workspace.source.join(path))?));
+    }
     for (index, mount) in agent.mounts.iter().enumerate() {
         volumes.push(host_path(&format!("mount-{index}"), &path_text(&mount.source)?));
     }
@@ -169,6 +172,9 @@ fn mounts(plan: &Plan) -> Result<Vec<VolumeMount>, EmitError> {
         mount("home".to_owned(), &agent.home.target, false)?,
         mount("workspace".to_owned(), &agent.workspace.target, agent.workspace.read_only)?,
     ];
+    for (index, (path, read_only)) in agent.workspace.overlays().into_iter().enumerate() {
+        mounts.push(mount(format!("protect-{index}"), &agent.workspace.target.join(path), read_only)?);
+    }
     for (index, extra) in agent.mounts.iter().enumerate() {
         mounts.push(mount(format!("mount-{index}"), &extra.target, extra.read_only)?);
     }

@@ -1,6 +1,6 @@
 //! Each directory of `tests/it/bad` is one broken machine, named after the code that it shows.
 //!
-//! `sandbox.yaml`, `server.yaml` and `allowed-hosts` go to their places, other files to the same path, `@` is the root.
+//! `sandbox.yaml`, `server.yaml`, `allowed-hosts` and `git` go to their places, other files to the same path, `@` is the root.
 //! `inputs` holds lines `NAME=VALUE`: `repo_dir`, `name`, or else a variable of the environment.
 
 use std::collections::BTreeSet;
@@ -46,6 +46,8 @@ fn world(fixture: &str) -> World {
             "sandbox.yaml" => "w/.sandboxc/sandbox.yaml",
             "server.yaml" => "c/sandboxc/server.yaml",
             "allowed-hosts" => "c/sandboxc/allowed-hosts",
+            // git adds no file of that name.
+            "git" => "w/.git",
             "inputs" => {
                 for line in String::from_utf8(bytes).unwrap().lines() {
                     input(&mut world, line.split_once('=').unwrap());
@@ -80,7 +82,8 @@ fn each_reads_as_its_snapshot_says() {
         assert!(codes.contains(&code), "{fixture} does not show its code, but {codes:?}");
         assert_eq!(loaded.resolved.is_none(), loaded.diagnostics.has_errors(), "{fixture}");
         for diagnostic in loaded.diagnostics.sorted() {
-            let about_no_file = [Code::UnknownRepo, Code::WorkspaceRefused].contains(&diagnostic.code);
+            let about_no_file =
+                [Code::UnknownRepo, Code::WorkspaceRefused, Code::GitOutside].contains(&diagnostic.code);
             let wrong = diagnostic.severity == sandboxc::diagnostic::Severity::Error;
             assert!(!wrong || !diagnostic.help.is_empty(), "{fixture}: {} has no help", diagnostic.message);
             assert!(about_no_file || !diagnostic.labels.is_empty(), "{fixture}: {} has no place", diagnostic.message);

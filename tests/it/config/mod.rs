@@ -5,7 +5,9 @@
 mod disk;
 mod explain;
 mod fixtures;
+mod git;
 mod property;
+mod protect;
 mod replays;
 mod schema;
 mod secrets;

@@ -1,0 +1,87 @@
+//! A workspace that needs more than itself: a worktree or submodule, whose repository lies elsewhere, and a clone that
+//! borrows objects. git is not asked, since the workspace is a stranger's; the two files that point outside are read.
+//!
+//! Nothing is mounted for it. The repository's own directory holds hooks and settings that the host executes, and a
+//! `git gc` inside would remove what belongs to worktrees that it does not see.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::mounts::Ground;
+use super::read::shorten;
+use super::resolved::{Mount, Workspace};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+
+/// Warns where git inside would not find its repository.
+pub(super) fn lint(ground: &Ground<'_>, workspace: &Workspace, mounts: &[Mount], d: &mut Diagnostics) {
+    let read = |path: &str| {
+        let bytes = ground.disk.read_beneath(ground.repo_dir, Path::new(path)).ok()?;
+        String::from_utf8(bytes).ok()
+    };
+    let seen = |inside: &Path| {
+        let mut all = std::iter::once((&workspace.target, &workspace.source))
+            .chain(mounts.iter().map(|mount| (&mount.target, &mount.source)));
+        all.any(|(target, source)| {
+            inside.strip_prefix(target).is_ok_and(|rest| ground.disk.canonical(&source.join(rest)).is_ok())
+        })
+    };
+    if let Some(text) = read(".git")
+        && let Some(pointer) = text.lines().next().and_then(|line| line.strip_prefix("gitdir:"))
+    {
+        let inside = plain(&workspace.target.join(pointer.trim()));
+        let outside = plain(&workspace.source.join(pointer.trim()));
+        if !seen(&inside) {
+            let message = format!("git will not work inside: `.git` is a file that points to `{}`", shown(&outside));
+            d.push(advise(Diagnostic::new(Code::GitOutside, message), &repository(&outside), pointer));
+        }
+    }
+    if let Some(text) = read(".git/objects/info/alternates") {
+        let start = Path::new("/").join(workspace.target.join(".git/objects"));
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            if !seen(&plain(&start.join(line))) {
+                let outside = plain(&workspace.source.join(".git/objects").join(line));
+                let message =
+                    format!("git will miss objects inside: this clone borrows them from `{}`", shown(&outside));
+                d.push(Diagnostic::new(Code::GitOutside, message).help("`git repack -a -d` outside makes it whole"));
+                return;
+            }
+        }
+    }
+}
+
+fn advise(finding: Diagnostic, repository: &Path, pointer: &str) -> Diagnostic {
+    let finding = finding.help("run from a clone of its own: `git clone --no-hardlinks`");
+    if !Path::new(pointer.trim()).is_absolute() {
+        return finding;
+    }
+    let path = shown(repository);
+    finding.help(format!(
+        "or show it the repository read-only, for looking but not for commits: `mounts: [{{source: \"{path}\", target: \
+         \"{path}\"}}]`, with `allow_mounts: [\"{path}\"]` in the server file"
+    ))
+}
+
+/// A worktree's directory lies in the repository's, which is the one to show; a submodule's is whole.
+fn repository(git_dir: &Path) -> PathBuf {
+    match git_dir.parent() {
+        Some(worktrees) if worktrees.ends_with("worktrees") => worktrees.parent().unwrap_or(worktrees).to_path_buf(),
+        _ => git_dir.to_path_buf(),
+    }
+}
+
+/// The path without `.` and `..`, by its words alone.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// A stranger's path on one line.
+fn shown(path: &Path) -> String {
+    shorten(&path.display().to_string())
+}
