@@ -8,14 +8,14 @@ use crate::harness::{Sandbox, code, text};
 fn what_the_host_may_execute_later_is_named_at_the_end() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo();
-    for dir in ["hooks", "objects", "refs/heads"] {
+    // Hooks and config that are there are protected; these are made by the command.
+    for dir in ["objects", "refs/heads"] {
         fs::create_dir_all(repo.join(".git").join(dir)).unwrap();
     }
     fs::write(repo.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
-    fs::write(repo.join(".git/config"), "[core]\n\tbare = false\n").unwrap();
     let quiet = sandbox.run(&["sh", "-c", "echo x >file; mkdir -p src .git/objects; echo y >.git/index"]);
     assert_eq!((code(&quiet), text(&quiet.stderr)), (0, String::new()), "ordinary work is not worth a word");
-    let script = "printf '#!/bin/sh\\n' >.git/hooks/pre-commit; chmod 755 .git/hooks/pre-commit
+    let script = "mkdir .git/hooks; printf '#!/bin/sh\\n' >.git/hooks/pre-commit; chmod 755 .git/hooks/pre-commit
         git config core.hooksPath .githooks; git config core.fsmonitor ./watch; git config filter.x.smudge 'sh x'
         echo '* filter=x' >.gitattributes; mkdir -p .githooks .vscode sub/.git; echo x >.githooks/post-checkout
         echo '{}' >.vscode/tasks.json; echo export >.envrc; ln -s /etc/passwd sub/.git/config
@@ -26,7 +26,7 @@ fn what_the_host_may_execute_later_is_named_at_the_end() {
     for wanted in [
         "may execute later",
         "new .git/hooks/pre-commit",
-        "changed .git/config: core.hookspath = .githooks; core.fsmonitor = ./watch; filter.x.smudge = sh x",
+        "new .git/config: core.hookspath = .githooks; core.fsmonitor = ./watch; filter.x.smudge = sh x",
         "new .gitattributes",
         "new .githooks/post-checkout",
         "new .vscode/tasks.json",

@@ -68,6 +68,13 @@ impl Live {
         json(&self.sh(&format!("python3 -c '{quoted}'")))
     }
 
+    /// Ends it, and gives everything that came on stderr.
+    pub fn end(mut self) -> String {
+        drop(self.to.take());
+        let _ = self.child.wait();
+        self.stderr()
+    }
+
     /// What came on stderr so far.
     pub fn stderr(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()

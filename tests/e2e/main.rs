@@ -11,6 +11,8 @@ mod environment;
 mod exit_codes;
 #[path = "../it/fixture.rs"]
 mod fixture;
+#[path = "../it/generator.rs"]
+mod generator;
 mod guard;
 mod harness;
 mod host_safety;
@@ -20,6 +22,7 @@ mod live;
 mod log;
 mod network;
 mod overrides;
+mod protect;
 mod quadlet;
 mod quadlet_install;
 mod quadlet_live;

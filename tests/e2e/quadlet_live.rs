@@ -36,7 +36,13 @@ pub struct Installed {
 impl Installed {
     /// Compiles a repo file for a session of this name and installs it. The user manager reads under the real home.
     pub fn new(session: &str, repo: &str) -> Self {
+        Self::prepared(session, repo, |_| ())
+    }
+
+    /// The same, with something done in the repo before it is compiled.
+    pub fn prepared(session: &str, repo: &str, prepare: impl FnOnce(&Sandbox)) -> Self {
         let sandbox = Sandbox::with(repo, SERVER);
+        prepare(&sandbox);
         let mut installed = Self { sandbox, session: session.to_owned(), agent: String::new() };
         let output = installed.compile();
         assert_eq!(code(&output), 0, "{}", text(&output.stderr));
@@ -303,7 +309,8 @@ fn random_environments_and_arguments_arrive_byte_exact() {
                    b'\\0'.join(os.environb[b'V%d' % i] for i in range(int(os.environ['N']))))";
     let version = podman(&["--version"]).parse().unwrap();
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
-    let lists = (prop::collection::vec(crate::quadlet::value(), 8), prop::collection::vec(crate::quadlet::value(), 8));
+    let lists =
+        (prop::collection::vec(crate::generator::value(), 8), prop::collection::vec(crate::generator::value(), 8));
     for round in 0..6 {
         let (values, words) = lists.new_tree(&mut runner).unwrap().current();
         let values: Vec<String> = values.into_iter().filter(|value| carried(value)).collect();
@@ -326,7 +333,7 @@ fn random_environments_and_arguments_arrive_byte_exact() {
             attempt: 0,
             session_dir: None,
         };
-        crate::quadlet::write(&sandbox.scratch("units"), &tree::quadlet(&plan(request).unwrap(), version).unwrap());
+        crate::generator::write(&sandbox.scratch("units"), &tree::quadlet(&plan(request).unwrap(), version).unwrap());
         let units = sandbox.scratch("units").join(&session);
         let output = sandbox.command(&["install"]).arg(units).env("XDG_CONFIG_HOME", config_home()).output().unwrap();
         assert_eq!(code(&output), 0, "{}", text(&output.stderr));

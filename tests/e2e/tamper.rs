@@ -167,11 +167,14 @@ fn r_130_a_wider_wish_written_inside_does_not_lift_the_servers_cap() {
         REPO,
         &format!("{SERVER}  ceiling: [api.example.com, .example.org, evil.example]\n  deny: [evil.example]\n"),
     );
-    let out = sandbox.sh(
-        "cat >.sandboxc/sandbox.yaml <<'END'\nversion: 1\nnetwork: {allow: [api.example.com, evil.example, denied.example.com]}\nEND\n\
-         curl -s --max-time 10 https://evil.example/; echo $?",
-    );
+    let wider = "version: 1\nnetwork: {allow: [api.example.com, evil.example, denied.example.com]}\n";
+    let mut live = sandbox.start(&[]);
+    assert_ne!(live.try_sh("echo >.sandboxc/sandbox.yaml").0, 0, "the command cannot write it");
+    // Somebody else may, and so may the command where there was none at the start.
+    std::fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), wider).unwrap();
+    let out = live.sh("curl -s --max-time 10 https://evil.example/; echo $?");
     assert_eq!(out, "6\n", "a running session keeps its rules");
+    drop(live);
     let out = sandbox.sh("for h in evil.example denied.example.com api.example.com; do curl -s -o /dev/null --max-time 10 https://$h/; echo $?; done");
     assert_eq!(out, "6\n6\n0\n", "the next one has the repo's new wish within the server's cap");
     let refused = "version: 1\nnetwork: {sandbox_enabled: false}\n";

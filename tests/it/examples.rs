@@ -8,9 +8,9 @@ use sandboxc::config::{Inputs, Loaded, load};
 use sandboxc::emit::{File, Podman, tree};
 use sandboxc::plan::{Command, Plan, Request, plan};
 
-const EXAMPLES: [&str; 4] = ["minimal", "laptop", "ci", "full"];
+pub const EXAMPLES: [&str; 4] = ["minimal", "laptop", "ci", "full"];
 
-fn dir(example: &str) -> PathBuf {
+pub fn dir(example: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples").join(example)
 }
 
@@ -27,7 +27,7 @@ fn load_example(example: &str) -> Loaded {
 }
 
 /// As if the example lay in /home/me/src, so that the golden files are the same in every checkout.
-fn planned(example: &str) -> Plan {
+pub fn planned(example: &str) -> Plan {
     let mut resolved = load_example(example).resolved.unwrap();
     let home = PathBuf::from("/home/me/src").join(example);
     let moved = |path: &Path| home.join(path.strip_prefix(dir(example).join("repo").canonicalize().unwrap()).unwrap());

@@ -6,8 +6,12 @@ mod config;
 mod emit;
 mod examples;
 mod fixture;
+mod generator;
+mod generators;
 mod quadlet;
 mod quadlet_reader;
 mod readme;
 mod router;
+#[path = "../e2e/systemd_reader.rs"]
+mod systemd_reader;
 mod tidy;
