@@ -4,6 +4,7 @@
 //! removed on every way out; the command starts only after everything before it was verified.
 //! May depend on every lower floor.
 
+pub mod conmon;
 pub mod ctrlog;
 pub mod doctor;
 pub mod exec;

@@ -4,6 +4,7 @@ use std::fs;
 use std::thread;
 
 use super::RuntimeError;
+use super::conmon::all_run;
 use super::ctrlog;
 use super::fault::point;
 use super::podman::Podman;
@@ -208,9 +209,9 @@ impl<'a> Session<'a> {
 
     /// Removes everything that `set_up` may have made. Goes on after errors; tells what failed, if anything.
     ///
-    /// `in_order` says that no container has ended by itself. Else containers go before their pods: podman cleans up
-    /// after such a container with the pod's lock, and a `pod rm` that has it meanwhile waits until systemd gives up
-    /// after 90 s (seen on 5.4.2).
+    /// `in_order` says that nobody here has ended a container; whether one has ended by itself is looked up. Then
+    /// containers go before their pods: podman cleans up after such a container with the pod's lock, and a `pod rm` that
+    /// has it meanwhile waits until systemd gives up after 90 s (seen on 5.4.2).
     pub fn take_down(&self, in_order: bool) -> Vec<String> {
         let names = &self.plan.names;
         let has_network = self.plan.network.is_some();
@@ -224,7 +225,8 @@ impl<'a> Session<'a> {
             pods.push(&names.router_pod);
             volumes.push(&names.router_files);
         }
-        let first = if in_order { None } else { self.remove(&containers) };
+        let all_run = in_order && all_run(containers.get(5..).unwrap_or_default());
+        let first = if all_run { None } else { self.remove(&containers) };
         point("containers-removed");
         let second: Vec<String> = thread::scope(|scope| {
             let remove = |pod| move || self.remove(&["pod", "rm", "--force", "--ignore", "--time", "0", pod]);

@@ -213,6 +213,29 @@ fn without_its_router_or_forwarder_the_agent_reaches_nothing() {
     }
 }
 
+/// podman's clean-up of a container that ended by itself and a `pod rm` wait for each other until systemd gives up.
+#[test]
+fn a_part_that_dies_right_before_the_end_does_not_delay_the_teardown() {
+    let sandbox = Sandbox::alone();
+    for part in ["router-router", "forwarder"] {
+        let child = background(&sandbox, part, "touch started; while [ ! -e go ]; do sleep 0.02; done");
+        wait_until("the command runs", || sandbox.repo().join("started").exists());
+        let names = podman(&["ps", "--format", "{{.Names}}"]);
+        let name = names.lines().find(|n| n.starts_with("sandboxc-run-") && n.ends_with(part)).unwrap();
+        let pid = podman(&["inspect", "--format", "{{.State.Pid}}", name]);
+        podman(&["unshare", "sh", "-c", &format!("kill -9 {}; touch {}/go", pid.trim(), sandbox.repo().display())]);
+        let start = Instant::now();
+        let output = child.wait_with_output().unwrap();
+        println!("{part}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(30), "{part}: {:?}", start.elapsed());
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        assert_eq!(left_over(), [""; 0], "after the {part} died");
+        for file in ["started", "go"] {
+            std::fs::remove_file(sandbox.repo().join(file)).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_podman_that_is_killed_midway_leaves_nothing() {
     let sandbox = Sandbox::alone();

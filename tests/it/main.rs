@@ -11,6 +11,7 @@ mod generators;
 mod quadlet;
 mod quadlet_reader;
 mod readme;
+mod replays;
 mod router;
 #[path = "../e2e/systemd_reader.rs"]
 mod systemd_reader;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::shared;
 use super::wire::{Wire, get, http, json, statuses};
+use super::world::World;
 
 #[test]
 fn an_allowed_host_gets_the_request_as_it_was_sent() {
@@ -193,6 +194,53 @@ fn r_73_the_first_event_of_a_stream_comes_at_once() {
     assert!(started.elapsed() < Duration::from_millis(350), "{:?}", started.elapsed());
     wire.until("data: 3\n\n");
     assert!(started.elapsed() > Duration::from_millis(1100), "the events came in one piece");
+}
+
+/// Twenty minutes with silent gaps, scaled down: every time limit that is not about a connection's set-up or end is about
+/// silence, so with all of them at three seconds a longer stream passes, and a longer silence does not.
+#[test]
+fn r_74_silence_is_limited_and_the_whole_time_is_not() {
+    let scaled = |file: &mut sandboxc::emit::File| {
+        if file.name() != "nginx.conf" {
+            return;
+        }
+        let limits = file.text.lines().filter_map(|line| line.trim().strip_suffix(';')?.split_once("_timeout "));
+        for (name, value) in limits {
+            let around = ["resolver", "preread", "proxy_connect", "client_header", "lingering"].contains(&name);
+            let idle = ["proxy", "proxy_read", "proxy_send", "client_body", "send", "keepalive"].contains(&name);
+            assert!(around || (idle && value == "15m"), "{name}_timeout {value}");
+        }
+        file.text = file.text.replace("_timeout 15m;", "_timeout 3s;");
+    };
+    let Some(world) = World::start_edited(super::policy(), &["203.0.113.53"], scaled) else { return };
+    let tcp = world.net.tcp.iter().find(|route| route.port == 5432).unwrap();
+    std::thread::scope(|scope| {
+        // A word each second, longer in all than any limit; then longer silence than the limit.
+        for (address, port) in [(tcp.loopback, 5432), (world.net.web_loopback, 443)] {
+            let world = &world;
+            scope.spawn(move || {
+                let mut wire = Wire::to(world, address.into(), port).unwrap();
+                wire.send(&if port == 443 { super::hello::hello("api.example.com") } else { Vec::new() }).until("\n");
+                for word in 0..5 {
+                    std::thread::sleep(Duration::from_secs(1));
+                    wire.send(format!("word {word}\n").as_bytes()).until(&format!("word {word}\n"));
+                }
+                let silent = Instant::now();
+                assert!(wire.rest().is_some(), "{port} is closed");
+                assert!(silent.elapsed() > Duration::from_secs(2), "{port}: {:?}", silent.elapsed());
+            });
+        }
+        let world = &world;
+        scope.spawn(move || {
+            let mut wire = Wire::to(world, world.net.web_loopback.into(), 80).unwrap();
+            wire.send(&get("api.example.com", "/sse/6/1")).until("data: 5\n\n");
+            let mut wire = Wire::to(world, world.net.web_loopback.into(), 80).unwrap();
+            let start = Instant::now();
+            let cut = wire.send(&get("api.example.com", "/sse/2/6")).rest().unwrap();
+            assert!(!String::from_utf8(cut).unwrap().contains("data: 1"), "longer silence than the limit");
+            assert!(start.elapsed() > Duration::from_secs(2), "{:?}", start.elapsed());
+        });
+    });
 }
 
 #[test]

@@ -254,9 +254,11 @@ def http_one(client, where, head, rest):
     if path.startswith(b"/sse"):
         # No content type, as some streams have none.
         client.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
-        for number in range(4):
+        # /sse/COUNT/SECONDS: as many events, and the silence after each.
+        count, gap = path.split(b"/")[2:4] or (4, 0.4)
+        for number in range(int(count)):
             client.sendall(b"data: %d\n\n" % number)
-            time.sleep(0.4)
+            time.sleep(float(gap))
     elif path.startswith(b"/big/"):
         size = int(path[5:])
         client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % size)
