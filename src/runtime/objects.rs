@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::RuntimeError;
 use super::podman::Podman;
+use crate::emit::quadlet::UNIT_LABEL;
 use crate::plan::{SESSION_LABEL, runner_hash};
 
 /// Kinds of objects, in the order in which they must go.
@@ -74,6 +75,9 @@ pub struct Object {
     pub name: String,
     /// The session on its label, where it has one: infra containers and the volumes of `ConfigMap`s have none.
     pub session: Option<String>,
+    /// The service on its label, if it is systemd that runs it.
+    #[serde(skip)]
+    pub unit: Option<String>,
     /// It can only be removed with its pod.
     #[serde(skip)]
     pub with_pod: bool,
@@ -115,7 +119,7 @@ fn retry(mut ask: impl FnMut() -> Result<String, RuntimeError>) -> Result<String
 fn parse(kind: Kind, text: &str) -> Result<Vec<Object>, RuntimeError> {
     let doing = RuntimeError::io(format!("reading podman's list of {}s", kind.word()));
     if kind == Kind::Secret {
-        let object = |name: &str| Object { kind, name: name.to_owned(), session: None, with_pod: false };
+        let object = |name: &str| Object { kind, name: name.to_owned(), session: None, unit: None, with_pod: false };
         return Ok(text.lines().filter(|line| !line.is_empty()).map(object).collect());
     }
     let text = if text.trim().is_empty() { "[]" } else { text };
@@ -125,7 +129,9 @@ fn parse(kind: Kind, text: &str) -> Result<Vec<Object>, RuntimeError> {
     };
     let mut objects = Vec::new();
     for entry in value.as_array().into_iter().flatten() {
-        let session = get(entry, "labels", "Labels").get(SESSION_LABEL).and_then(Value::as_str).map(str::to_owned);
+        let labels = get(entry, "labels", "Labels");
+        let label = |name: &str| labels.get(name).and_then(Value::as_str).map(str::to_owned);
+        let (session, unit) = (label(SESSION_LABEL), label(UNIT_LABEL));
         let in_pod = get(entry, "pod", "Pod").as_str().is_some_and(|pod| !pod.is_empty());
         let infra = get(entry, "isInfra", "IsInfra") == Value::Bool(true);
         let names = match kind {
@@ -134,7 +140,8 @@ fn parse(kind: Kind, text: &str) -> Result<Vec<Object>, RuntimeError> {
         };
         let names = names.as_array().cloned().unwrap_or_else(|| vec![names]);
         for name in names.iter().filter_map(Value::as_str) {
-            objects.push(Object { kind, name: name.to_owned(), session: session.clone(), with_pod: infra && in_pod });
+            let (session, unit) = (session.clone(), unit.clone());
+            objects.push(Object { kind, name: name.to_owned(), session, unit, with_pod: infra && in_pod });
         }
     }
     Ok(objects)

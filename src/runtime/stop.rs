@@ -1,5 +1,6 @@
 //! Ending a session that somebody else runs.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use super::gc::{Scope, sweep};
 use super::objects::{Object, list, remove};
 use super::podman::Podman;
 use super::registry::{Record, Registry};
+use super::systemd;
 
 /// How long a runner may take to tear down before it is killed and its session removed from here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,11 +46,27 @@ pub fn stop(podman: &Podman, registry: &Registry, session: &str) -> Result<Stopp
     if plans.is_empty() && !all.iter().any(|object| is_labelled(&object)) {
         return Ok(Stopped::Unknown);
     }
+    // What systemd runs is ended by systemd: removed behind its back, it would count as failed.
+    let units: BTreeSet<&str> = all
+        .iter()
+        .filter(is_labelled)
+        .filter_map(|object| object.unit.as_deref())
+        .filter(|unit| is_ours(unit))
+        .collect();
+    for unit in &units {
+        systemd::stop(unit)?;
+    }
+    let all = if units.is_empty() { all } else { list(podman)? };
     // Infra containers and the volumes of `ConfigMap`s carry no label, but the plan's hash in their names.
     let theirs = |object: &Object| plan_of(&object.name).is_some_and(|plan| plans.contains(&plan));
     let objects: Vec<Object> = all.into_iter().filter(|object| is_labelled(&object) || theirs(object)).collect();
     let left = remove(podman, &objects);
     Ok(if left.is_empty() { Stopped::Ended } else { Stopped::Left(left) })
+}
+
+/// The name of a unit that `emit` could have given; a label is anybody's to set.
+fn is_ours(unit: &str) -> bool {
+    plan_of(unit).is_some_and(|hash| unit == format!("sandboxc-{hash}-agent.service"))
 }
 
 /// SIGTERM, and after a long while SIGKILL, until the session's lock is free.

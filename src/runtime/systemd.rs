@@ -68,7 +68,7 @@ impl UserManager {
         let place = self.place(session);
         check_place(&place)?;
         let old = self.installed(session)?;
-        if let Some(old) = old.as_ref().filter(|old| self.is_active(&old.agent)) {
+        if let Some(old) = old.as_ref().filter(|old| Self::is_active(&old.agent)) {
             return Err(RuntimeError::Host(format!(
                 "{session} is running; stop it first: systemctl --user stop {}",
                 old.agent
@@ -83,7 +83,7 @@ impl UserManager {
             // `new` holds what was there before, if anything was.
             exchange(&place, &new, old.is_some())?;
             self.remove_timers(units.timers.iter().filter(|timer| !gone.contains(timer)))?;
-            self.reload()?;
+            Self::reload()?;
             return Err(error);
         }
         self.remove_timers(gone.into_iter())?;
@@ -98,10 +98,10 @@ impl UserManager {
         if !timers.is_empty() {
             write::tree(&self.native, &timers)?;
         }
-        self.reload()?;
-        self.verify(units, place)?;
+        Self::reload()?;
+        Self::verify(units, place)?;
         for timer in &units.timers {
-            self.call("the schedule", &["enable", "--now", timer])?;
+            call("the schedule", &["enable", "--now", timer])?;
         }
         Ok(())
     }
@@ -109,7 +109,7 @@ impl UserManager {
     fn remove_timers<'a>(&self, timers: impl Iterator<Item = &'a String>) -> Result<(), RuntimeError> {
         for timer in timers {
             // One that was never enabled is as good as disabled.
-            self.output(&["disable", "--now", timer])?;
+            systemctl(&["disable", "--now", timer])?;
             remove(&self.native.join(timer))?;
         }
         Ok(())
@@ -120,15 +120,15 @@ impl UserManager {
         let Some(units) = self.installed(session)? else { return Ok(None) };
         self.remove_timers(units.timers.iter())?;
         // The agent first: the others end with it, in order.
-        self.call("stopping the sandbox", &["stop", &units.agent])?;
+        call("stopping the sandbox", &["stop", &units.agent])?;
         let all: Vec<&str> = ["stop"].into_iter().chain(units.services.iter().map(String::as_str)).collect();
-        self.call("stopping the sandbox", &all)?;
+        call("stopping the sandbox", &all)?;
         let beside = self.beside()?;
         fs::rename(self.place(session), beside.path().join(session)).map_err(RuntimeError::io("removing the units"))?;
-        self.reload()?;
+        Self::reload()?;
         let forget: Vec<&str> = ["reset-failed"].into_iter().chain(units.services.iter().map(String::as_str)).collect();
         // Those that did not fail are unknown by now, which it says.
-        self.output(&forget)?;
+        systemctl(&forget)?;
         Ok(Some(units))
     }
 
@@ -163,9 +163,9 @@ impl UserManager {
     }
 
     /// Every service must be one that systemd knows: a unit that Quadlet refuses just does not exist.
-    fn verify(&self, units: &Units, place: &Path) -> Result<(), RuntimeError> {
+    fn verify(units: &Units, place: &Path) -> Result<(), RuntimeError> {
         for service in &units.services {
-            if !self.output(&["cat", service])?.status.success() {
+            if !systemctl(&["cat", service])?.status.success() {
                 let elsewhere =
                     || format!("does the user's systemd read {}? its XDG_CONFIG_HOME counts", place.display());
                 let why = generator_says(place).unwrap_or_else(elsewhere);
@@ -175,36 +175,40 @@ impl UserManager {
         Ok(())
     }
 
-    fn is_active(&self, service: &str) -> bool {
-        let state = self.output(&["show", "--property=ActiveState", "--value", service]);
+    fn is_active(service: &str) -> bool {
+        let state = systemctl(&["show", "--property=ActiveState", "--value", service]);
         state.is_ok_and(|output| {
             let state = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             !["inactive", "failed", ""].contains(&state.as_str())
         })
     }
 
-    fn reload(&self) -> Result<(), RuntimeError> {
-        self.call("systemctl --user daemon-reload", &["daemon-reload"])
+    fn reload() -> Result<(), RuntimeError> {
+        call("systemctl --user daemon-reload", &["daemon-reload"])
     }
+}
 
-    fn call(&self, what: &str, args: &[&str]) -> Result<(), RuntimeError> {
-        let output = self.output(args)?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(RuntimeError::Podman { what: what.to_owned(), said: super::podman::said(&output) }),
-        }
-    }
+/// Ends a service, and waits until it has ended.
+pub fn stop(service: &str) -> Result<(), RuntimeError> {
+    call("systemctl --user stop", &["stop", service])
+}
 
-    #[allow(clippy::unused_self, reason = "calls go through the manager they are for")]
-    fn output(&self, args: &[&str]) -> Result<Output, RuntimeError> {
-        Command::new("systemctl")
-            .arg("--user")
-            .arg("--no-pager")
-            .args(args)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(RuntimeError::io("running systemctl"))
+fn call(what: &str, args: &[&str]) -> Result<(), RuntimeError> {
+    let output = systemctl(args)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(RuntimeError::Podman { what: what.to_owned(), said: super::podman::said(&output) }),
     }
+}
+
+fn systemctl(args: &[&str]) -> Result<Output, RuntimeError> {
+    Command::new("systemctl")
+        .arg("--user")
+        .arg("--no-pager")
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(RuntimeError::io("running systemctl"))
 }
 
 /// Moves `new` to `place` in one step. What was there, if it is occupied, is then at `new`.

@@ -144,6 +144,7 @@ show([[a.split()[4], a.split()[3], b.split()[0], a.split()[5].split(",")[0]] for
         assert!(virtual_fs.contains(&row[2]), "{row:?}");
     }
     let repo = sandbox.repo().display().to_string();
+    let protected = format!("{repo}/.sandboxc");
     let mut points: Vec<(&str, &str)> = rows.iter().filter(|row| !kernel(row[0])).map(|row| (row[0], row[3])).collect();
     points.sort_unstable();
     let mut planned = vec![
@@ -154,6 +155,7 @@ show([[a.split()[4], a.split()[3], b.split()[0], a.split()[5].split(",")[0]] for
         ("/etc/resolv.conf", "rw"),
         ("/home/agent", "rw"),
         (&repo, "rw"),
+        (&protected, "ro"),
         ("/run", "rw"),
         ("/run/.containerenv", "rw"),
         ("/run/podman-init", "ro"),

@@ -31,6 +31,7 @@ mod quadlet_live;
 mod quadlet_reader;
 mod random;
 mod signals;
+mod stop;
 mod streams;
 mod survival;
 mod systemd_reader;

@@ -26,6 +26,7 @@ fn git(dir: &Path, args: &[&str]) -> String {
 
 /// Each line is tried; those that work are printed.
 const ATTEMPTS: &str = "
+echo x >ci/other && git add ci/other && git -c user.name=x -c user.email=x@x commit -qm y && git log --oneline | wc -l
 while read -r attempt; do sh -c \"$attempt\" >/dev/null 2>&1 && echo \"WORKED $attempt\"; done <<'END'
 echo x >.git/hooks/pre-commit
 echo x >>.git/hooks/pre-commit.sample
@@ -36,9 +37,8 @@ rm -rf .git/hooks/pre-push.sample
 rmdir .git/hooks
 mv .git/hooks aside
 mv .git aside
-ln -sfn aside .git
+ln -sfnT aside .git
 mv -T aside .git/hooks
-rm -rf .git
 git config core.fsmonitor ./x
 echo x >>.git/config
 mv .git/config old
@@ -56,8 +56,8 @@ unshare -Urm umount .git/hooks
 unshare -Urm sh -c 'umount -l .git'
 unshare -Urm mv .git aside
 unshare -Urm sh -c 'mkdir m; mount --bind . m && mv m/.git m/aside'
-END
-echo x >ci/other && git add ci/other && git -c user.name=x -c user.email=x@x commit -qm y && git log --oneline | wc -l";
+rm -rf .git .sandboxc ci
+END";
 
 const PROTECT: &str = "workspace: {protect: [ci/keys]}\n";
 
@@ -76,6 +76,10 @@ fn r_123_r_125_nothing_protected_is_written_renamed_or_swapped_as_either_identit
         assert_eq!((code(&output), text(&output.stdout).trim()), (0, "2"), "{identity}: {}", text(&output.stderr));
         assert_eq!(text(&output.stderr).matches("may execute later").count(), 0, "{}", text(&output.stderr));
         assert_eq!(fs::read_to_string(sandbox.repo().join("ci/keys/key")).unwrap(), "secret");
+        assert!(!sandbox.repo().join(".git/HEAD").exists(), "what is not protected can be removed");
+        for kept in [".git/hooks/pre-push.sample", ".git/config", ".sandboxc/sandbox.yaml"] {
+            assert!(sandbox.repo().join(kept).exists(), "{kept}");
+        }
         assert!(!sandbox.repo().join("aside").exists());
     }
 }

@@ -1,0 +1,93 @@
+//! `sandboxc stop SESSION` of what no runner made: a script, a manifest played by hand, units.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::harness::{Sandbox, code, podman, text, wait_until};
+use crate::quadlet_live::{Installed, property, repo, systemctl};
+
+/// What podman has with the plan's hash in its name: labels do not tell of infra containers and volumes.
+fn left(hash: &str) -> Vec<String> {
+    let kinds: [&[&str]; 4] = [
+        &["ps", "-a", "--format", "{{.Names}}"],
+        &["pod", "ls", "--format", "{{.Name}}"],
+        &["network", "ls", "--format", "{{.Name}}"],
+        &["volume", "ls", "--format", "{{.Name}}"],
+    ];
+    kinds.map(podman).concat().lines().filter(|line| line.contains(hash)).map(str::to_owned).collect()
+}
+
+fn stop(sandbox: &Sandbox, session: &str) -> i32 {
+    let output = sandbox.command(&["stop", session]).output().unwrap();
+    println!("stop {session}: {}", text(&output.stderr));
+    code(&output)
+}
+
+/// A tree of a session whose command sleeps, and the hash of its plan.
+fn compiled(sandbox: &Sandbox, session: &str) -> String {
+    let out = sandbox.scratch(session);
+    let args = ["compile", "--session", session, "-o", out.to_str().unwrap(), "--", "sleep", "300"];
+    let output = sandbox.command(&args).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let plan: serde_json::Value = serde_json::from_slice(&fs::read(out.join("plan.json")).unwrap()).unwrap();
+    plan["names"]["hash"].as_str().unwrap().to_owned()
+}
+
+fn run(script: &Path) -> Child {
+    Command::new("sh").arg(script).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn agent_runs(hash: &str, session: &str) -> bool {
+    let name = format!("sandboxc-{hash}-{session}-agent");
+    podman(&["ps", "--filter", &format!("name={name}"), "--filter", "status=running", "--format", "{{.Names}}"])
+        .contains(&name)
+}
+
+#[test]
+fn a_session_of_the_script_is_stopped_and_another_one_goes_on() {
+    let sandbox = Sandbox::new();
+    let hashes = ["stop-script", "stop-twin"].map(|session| compiled(&sandbox, session));
+    let script = |session: &str| sandbox.scratch(session).join("run.sh");
+    let (child, mut twin) = (run(&script("stop-script")), run(&script("stop-twin")));
+    wait_until("both run", || agent_runs(&hashes[0], "stop-script") && agent_runs(&hashes[1], "stop-twin"));
+    assert_eq!(stop(&sandbox, "stop-script"), 0);
+    let ended = child.wait_with_output().unwrap();
+    assert_ne!(code(&ended), 0, "the command did not end by itself");
+    assert_eq!(left(&hashes[0]), [""; 0], "{}", text(&ended.stderr));
+    assert!(agent_runs(&hashes[1], "stop-twin"), "the twin is not touched");
+    assert_eq!(stop(&sandbox, "stop-twin"), 0);
+    twin.wait().unwrap();
+    assert_eq!(left(&hashes[1]), [""; 0]);
+    assert_eq!(stop(&sandbox, "stop-script"), 2, "there is none any more");
+}
+
+#[test]
+fn a_session_that_was_played_by_hand_is_stopped() {
+    let sandbox = Sandbox::new();
+    let hash = compiled(&sandbox, "stop-kube");
+    let manifest = fs::read_to_string(sandbox.scratch("stop-kube").join("kube.yaml")).unwrap();
+    let recipe =
+        manifest.lines().filter_map(|line| line.strip_prefix("#   ")).filter(|line| line.starts_with("podman "));
+    for line in recipe {
+        let script = format!("cd /tmp && {line} <{}", sandbox.scratch("stop-kube").join("kube.yaml").display());
+        assert!(Command::new("sh").args(["-c", &script]).stdout(Stdio::null()).status().unwrap().success(), "{line}");
+    }
+    assert!(agent_runs(&hash, "stop-kube"));
+    assert_eq!(stop(&sandbox, "stop-kube"), 0);
+    assert_eq!(left(&hash), [""; 0]);
+}
+
+/// By systemd, since what is removed behind its back counts as failed.
+#[test]
+fn a_session_of_units_is_stopped_by_systemd_and_is_no_failure() {
+    let installed = Installed::new("q-stopped", &repo("exec sleep 300"));
+    assert!(systemctl(&["start", &installed.agent]).status.success());
+    assert_eq!(stop(&installed.sandbox, "q-stopped"), 0);
+    assert!(installed.gone(), "left: {}", installed.left());
+    assert_eq!(property(&installed.agent, "ActiveState"), "inactive");
+    assert_eq!(property(&installed.agent, "Result"), "success");
+    assert!(systemctl(&["start", &installed.agent]).status.success(), "it can be started again");
+    assert_eq!(stop(&installed.sandbox, "q-stopped"), 0);
+    assert!(installed.gone(), "left: {}", installed.left());
+}
