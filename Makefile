@@ -1,5 +1,5 @@
 # The project's doors. Every target sets up what it needs, and says nothing when nothing is missing.
-.PHONY: demo test check lint unit router e2e vm bench deny golden host-down
+.PHONY: demo test check lint unit router e2e machine vm bench deny golden host-down
 
 HOST := tests/host/host
 
@@ -9,13 +9,13 @@ demo:
 
 ## Everything that CI runs
 test:
-	@scripts/test lint unit router e2e vm deny
+	@scripts/test lint unit router e2e machine vm deny
 
 ## The two-minute loop: no test host
 check:
 	@scripts/test lint unit
 
-lint unit router e2e vm deny:
+lint unit router e2e machine vm deny:
 	@scripts/test $@
 
 ## Speed and memory, printed as ratios measured in the same run

@@ -226,6 +226,7 @@ mod tests {
             kind: Kind::Volume,
             name: name.to_owned(),
             session: session.map(str::to_owned),
+            unit: None,
             with_pod: false,
         };
         let set = |word: &str| BTreeSet::from([word.to_owned()]);

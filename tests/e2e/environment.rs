@@ -1,10 +1,12 @@
 //! Hosts that are not as one would wish: a right result, or one clear line.
 
 use std::fs::{self, Permissions};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
-use crate::harness::{REPO, SERVER, Sandbox, code, left_over, text};
+use crate::harness::{REPO, SERVER, Sandbox, code, left_over, podman, text};
 
 /// The one line that a failure is told in.
 fn only_line(output: &Output) -> String {
@@ -109,4 +111,167 @@ fn a_privileged_default_in_containers_conf_gives_the_command_nothing() {
             format!("CapEff:\t00000000000000{effective}\nCapBnd:\t00000000000000{bounding}\nNoNewPrivs:\t1\n");
         assert_eq!(text(&output.stdout), expected, "{identity}");
     }
+}
+
+/// podman's storage on a disk of its own, 64 MB, with the images of the other one.
+struct Small {
+    sandbox: Sandbox,
+    conf: PathBuf,
+}
+
+const SMALL: &str = "/run/small";
+
+impl Small {
+    fn new() -> Self {
+        // Root inside, since shifted ids would copy the image.
+        let sandbox = Sandbox::alone_with(&format!("{REPO}identity: root\n"), SERVER);
+        assert!(
+            Path::new(SMALL).is_dir(),
+            "the test host was booted by an older boot.sh: `tests/host/host down` first"
+        );
+        let conf = sandbox.scratch("storage.conf");
+        let images = PathBuf::from(std::env::var_os("HOME").unwrap()).join(".local/share/containers/storage");
+        let text_of = format!(
+            "[storage]\ndriver = \"overlay\"\ngraphroot = \"{SMALL}/storage\"\nrunroot = \"{SMALL}/run\"\n\
+             [storage.options]\nadditionalimagestores = [{images:?}]\n"
+        );
+        fs::write(&conf, text_of).unwrap();
+        Self { sandbox, conf }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.sandbox.command(args);
+        command.env("CONTAINERS_STORAGE_CONF", &self.conf);
+        command
+    }
+
+    fn podman(&self, args: &[&str]) -> String {
+        let output = Command::new("podman").args(args).env("CONTAINERS_STORAGE_CONF", &self.conf).output().unwrap();
+        text(&output.stdout)
+    }
+
+    /// Fills the disk but for some bytes.
+    fn fill(&self, but: usize) {
+        let path = Path::new(SMALL).join("fill");
+        let mut file = fs::File::create(&path).unwrap();
+        let block = vec![1; 65536];
+        while file.write_all(&block).is_ok() {}
+        let len = file.metadata().unwrap().len();
+        file.set_len(len.saturating_sub(but as u64)).unwrap();
+    }
+
+    fn empty(&self) {
+        let _ = fs::remove_file(Path::new(SMALL).join("fill"));
+    }
+
+    fn left(&self) -> String {
+        let mut all = self.podman(&["ps", "-aq"]) + &self.podman(&["pod", "ls", "-q"]);
+        all += &self.podman(&["volume", "ls", "-q", "--filter", "name=sandboxc-run-"]);
+        all + &self.podman(&["network", "ls", "-q", "--filter", "name=sandboxc-run-"])
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        self.empty();
+        self.podman(&["system", "reset", "--force"]);
+        let clean = format!("rm -rf {SMALL}/*");
+        let _ = Command::new("podman").args(["unshare", "sh", "-c", &clean]).status();
+    }
+}
+
+#[test]
+fn r_119_a_full_storage_is_one_line_and_nothing_is_left_once_there_is_room() {
+    let small = Small::new();
+    let run = || small.command(&["run", "--", "echo", "here"]).output().unwrap();
+    let twin = run();
+    assert_eq!((code(&twin), text(&twin.stdout)), (0, "here\n".to_owned()), "{}", text(&twin.stderr));
+    assert_eq!(small.left(), "");
+    for but in [0, 100_000, 600_000] {
+        small.fill(but);
+        let output = run();
+        println!("{but} bytes free: {:?} {}", output.status.code(), text(&output.stderr));
+        if but == 0 {
+            assert_eq!(code(&output), 125);
+        }
+        if code(&output) == 125 {
+            let said = text(&output.stderr);
+            let of_space = said.lines().filter(|line| line.contains("no space left") || line.contains("disk is full"));
+            assert!(of_space.count() >= 1, "{said}");
+            assert_eq!(text(&output.stdout), "", "the command did not start");
+        }
+        small.empty();
+        let gc = small.command(&["gc"]).output().unwrap();
+        assert_eq!((code(&gc), small.left()), (0, String::new()), "{but}: {}", text(&gc.stderr));
+    }
+    let again = run();
+    assert_eq!((code(&again), text(&again.stdout)), (0, "here\n".to_owned()), "{}", text(&again.stderr));
+}
+
+/// A clock that jumped between the start of a session and now, in both directions; the virtual machine's really jumps.
+#[test]
+fn a_session_from_the_future_or_from_long_ago_is_listed_and_not_taken_for_dead() {
+    let sandbox = Sandbox::alone();
+    let live = sandbox.start(&[]);
+    let path = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap())
+        .join("sandboxc")
+        .join(&live.session)
+        .join("session.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    for since in [0_u64, 1, 4_102_444_800, u64::MAX / 2] {
+        record["since"] = since.into();
+        fs::write(&path, record.to_string()).unwrap();
+        let ps = sandbox.command(&["ps"]).output().unwrap();
+        assert!(
+            code(&ps) == 0 && text(&ps.stdout).contains(&live.session),
+            "{since}: {} {}",
+            text(&ps.stdout),
+            text(&ps.stderr)
+        );
+        let gc = sandbox.command(&["gc"]).output().unwrap();
+        assert_eq!(
+            (code(&gc), text(&gc.stdout).as_str()),
+            (0, "nothing is left over\n"),
+            "{since}: {}",
+            text(&gc.stderr)
+        );
+        assert_eq!(code(&sandbox.run(&["true"])), 0, "{since}: another one beside it");
+    }
+    assert_eq!(live.end(), "");
+}
+
+/// Containers, pods, networks and volumes of other tools that look like ours, or are in the way.
+#[test]
+fn what_other_tools_left_behind_is_neither_removed_nor_in_the_way() {
+    let sandbox = Sandbox::alone();
+    let image = "localhost/sandboxc-base-agent:test";
+    podman(&["volume", "create", "sandboxc"]);
+    podman(&["volume", "create", "sandboxc-run-notahash"]);
+    podman(&["network", "create", "sandboxc-runner"]);
+    podman(&["pod", "create", "--name", "claude-sandbox"]);
+    podman(&["create", "--name", "sandboxc-0123456789ab-other", "--pull=never", image, "true"]);
+    podman(&["run", "--name", "devcontainer", "--pull=never", "--network=none", image, "false"]);
+    let names = [
+        "sandboxc",
+        "sandboxc-run-notahash",
+        "sandboxc-runner",
+        "claude-sandbox",
+        "sandboxc-0123456789ab-other",
+        "devcontainer",
+    ];
+    let there = || -> Vec<&str> {
+        let all = crate::harness::everything();
+        names.into_iter().filter(|name| all.lines().any(|line| line == *name)).collect()
+    };
+    let before = there();
+    let run = sandbox.run(&["echo", "here"]);
+    let gc = sandbox.command(&["gc"]).output().unwrap();
+    let after = there();
+    podman(&["rm", "--force", "sandboxc-0123456789ab-other", "devcontainer"]);
+    podman(&["pod", "rm", "--force", "claude-sandbox"]);
+    podman(&["network", "rm", "--force", "sandboxc-runner"]);
+    podman(&["volume", "rm", "--force", "sandboxc", "sandboxc-run-notahash"]);
+    assert_eq!(before, names);
+    assert_eq!(after, names, "{}", text(&gc.stdout));
+    assert_eq!((code(&run), text(&run.stdout)), (0, "here\n".to_owned()), "{}", text(&run.stderr));
 }

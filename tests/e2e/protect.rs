@@ -57,7 +57,9 @@ unshare -Urm sh -c 'umount -l .git'
 unshare -Urm mv .git aside
 unshare -Urm sh -c 'mkdir m; mount --bind . m && mv m/.git m/aside'
 rm -rf .git .sandboxc ci
-END";
+END
+true
+";
 
 const PROTECT: &str = "workspace: {protect: [ci/keys]}\n";
 
@@ -86,7 +88,7 @@ fn r_123_r_125_nothing_protected_is_written_renamed_or_swapped_as_either_identit
 
 #[test]
 fn the_script_and_the_units_protect_the_same() {
-    let command = format!("{{ {ATTEMPTS}; }} >out.txt 2>err.txt");
+    let command = format!("{{ {ATTEMPTS} }} >out.txt 2>err.txt");
     let sandbox = Sandbox::with(&format!("{REPO}{PROTECT}"), SERVER);
     prepare(&sandbox);
     let script = sandbox

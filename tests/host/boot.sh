@@ -32,6 +32,9 @@ ln -s fd/1 dev/stdout
 ln -s fd/2 dev/stderr
 mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs dev/shm
 mount -t tmpfs -o mode=755,nosuid,nodev tmpfs run
+# A disk that a test can fill.
+mkdir run/small
+mount -t tmpfs -o mode=700,uid=1000,gid=1000,size=64m,nosuid,nodev tmpfs run/small
 
 mkdir run/outer
 pivot_root . run/outer

@@ -26,7 +26,10 @@ fn functions() -> BTreeSet<String> {
         texts(&root().join(dir), &mut all);
     }
     let name = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-    all.split("fn ").skip(1).map(name).collect()
+    let rust = all.split("fn ").skip(1).map(name);
+    let machine = fs::read_to_string(root().join("tests/host/machine")).unwrap();
+    let shell = machine.lines().filter_map(|line| line.strip_suffix("() {")).map(str::to_owned);
+    rust.chain(shell).collect()
 }
 
 /// The rows, with the section that each stands in.
