@@ -132,10 +132,14 @@ impl Small {
         let conf = sandbox.scratch("storage.conf");
         let images = PathBuf::from(std::env::var_os("HOME").unwrap()).join(".local/share/containers/storage");
         let text_of = format!(
-            "[storage]\ndriver = \"overlay\"\ngraphroot = \"{SMALL}/storage\"\nrunroot = \"{SMALL}/run\"\n\
+            "[storage]\ndriver = \"overlay\"\nrootless_storage_path = \"{SMALL}/storage\"\n\
              [storage.options]\nadditionalimagestores = [{images:?}]\n"
         );
         fs::write(&conf, text_of).unwrap();
+        // Before there is anything that cleans up at its end, which removes all that this storage has.
+        let mut info = Command::new("podman");
+        info.args(["info", "--format", "{{.Store.GraphRoot}}"]).env("CONTAINERS_STORAGE_CONF", &conf);
+        assert_eq!(text(&info.output().unwrap().stdout).trim(), format!("{SMALL}/storage"));
         Self { sandbox, conf }
     }
 
@@ -174,7 +178,8 @@ impl Small {
 impl Drop for Small {
     fn drop(&mut self) {
         self.empty();
-        self.podman(&["system", "reset", "--force"]);
+        self.podman(&["pod", "rm", "--force", "--all"]);
+        self.podman(&["rm", "--force", "--all"]);
         let clean = format!("rm -rf {SMALL}/*");
         let _ = Command::new("podman").args(["unshare", "sh", "-c", &clean]).status();
     }
