@@ -185,7 +185,15 @@ pub fn remove(podman: &Podman, objects: &[Object]) -> Vec<String> {
             let calls: Vec<Vec<&str>> = kinds.iter().flat_map(|&kind| calls(kind, objects)).collect();
             let call = |args: Vec<&str>| {
                 let what = format!("removing what is left ({})", args.first().unwrap_or(&""));
-                podman.call(&what, &args, None).err().map(|error| error.to_string())
+                let mut error = podman.call(&what, &args, None).err()?.to_string();
+                // What somebody else, such as the script that made it, removes at the same time is gone the next time.
+                for _ in 0..2 {
+                    if !error.contains("no such") {
+                        break;
+                    }
+                    error = podman.call(&what, &args, None).err()?.to_string();
+                }
+                Some(error)
             };
             let handles: Vec<_> = calls.into_iter().map(|args| scope.spawn(move || call(args))).collect();
             handles.into_iter().filter_map(|handle| handle.join().ok().flatten()).collect::<Vec<String>>()
