@@ -15,6 +15,7 @@ mod logs;
 mod ps;
 mod run;
 mod schema;
+mod secrets;
 mod stop;
 mod validate;
 
@@ -37,6 +38,8 @@ struct Cli {
 enum Command {
     /// Write everything that would run: a kube play stream, a script, or a tree with every file
     Compile(compile::CompileArgs),
+    /// Write the podman secrets that a compiled manifest names, for `podman kube play -`
+    Secrets(secrets::SecretsArgs),
     /// Run a command in a sandbox, with its own streams and exit code
     Run(run::RunArgs),
     /// Run the configured agent command with ARGS appended, on a terminal
@@ -121,6 +124,7 @@ pub fn main() -> u8 {
 fn dispatch(command: Command) -> u8 {
     let result = match command {
         Command::Compile(args) => compile::compile(&args),
+        Command::Secrets(args) => secrets::secrets(&args),
         Command::Run(args) => run::run(&args),
         Command::Agent(args) => run::agent(args),
         Command::Validate(args) => validate::validate(&args),

@@ -23,7 +23,7 @@ use crate::source::Sourced;
 
 pub use agent::{Agent, Command, Home};
 pub use grant::Grant;
-pub use inspected::{Leaf, Materials, leaves};
+pub use inspected::{Leaf, Materials, Part, leaves, surrogates};
 pub use name::{Names, SESSION_LABEL, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
 pub use route::subnets;
@@ -84,11 +84,20 @@ pub struct Plan {
     /// Where keys and credentials come from; None if nothing is decrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub materials: Option<Materials>,
+    /// Where the agent's plain secrets come from; None if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Materials>,
     /// When it starts by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Sourced<String>>,
     /// Every permission, with the place that gave it, sorted.
     pub grants: Vec<Grant>,
+}
+
+/// True if the router decrypts, or has credentials that it must know when it sees them.
+pub fn inspects(resolved: &Resolved) -> bool {
+    let policy = &resolved.policy;
+    resolved.sandbox_enabled.value && (!policy.credentials.is_empty() || !leaves(policy).is_empty())
 }
 
 /// Makes the plan. Errors only where the input cannot be planned at all.
@@ -101,7 +110,7 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
         true => Some(route::sandbox_network(resolved, session, attempt)?),
         false => None,
     };
-    let inspects = resolved.sandbox_enabled.value && !leaves(&resolved.policy).is_empty();
+    let inspects = inspects(resolved);
     let agent = agent::agent(resolved, command, inspects);
     let egress = route::egress_network(resolved)?;
     let by_runner = *command == Command::Hold;
@@ -119,6 +128,7 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
         grants: grant::grants(resolved, &agent),
         agent,
         policy: resolved.policy.clone(),
+        secrets: (!resolved.secrets.plain.is_empty()).then(|| materials.clone()),
         materials: inspects.then_some(materials),
         schedule: resolved.schedule.clone(),
     })

@@ -6,13 +6,14 @@ use clap::Args;
 
 use super::context::{Context, print, say, tell_limits};
 use super::{Failure, PlanArgs, Target};
+use crate::config::Resolved;
 use crate::emit::quadlet::Units;
 use crate::emit::{File, Podman, script, tree};
 use crate::plan::{Command, Request, plan};
 use crate::runtime::{exit, write};
 
 /// The session of a manifest that nobody named: the same every time, so that the bytes are.
-const DEFAULT_SESSION: &str = "default";
+pub(super) const DEFAULT_SESSION: &str = "default";
 
 #[derive(Debug, Args)]
 pub(super) struct CompileArgs {
@@ -36,13 +37,7 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     }
     let context = Context::new();
     let resolved = context.resolve(&args.plan.config, false, exit::USAGE)?;
-    let words = match args.command.is_empty() {
-        true => resolved.command.iter().map(|word| word.value.clone()).collect(),
-        false => args.command.clone(),
-    };
-    if words.is_empty() {
-        return Err(Failure::usage("no command: give one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
-    }
+    let words = words(&args.command, &resolved)?;
     if let Some(word) = words.iter().find(|word| !quadlet && !crate::config::survives_podman(word)) {
         return Err(Failure::promise(format!(
             "the argument {word:?} would lose white space at its start in podman's YAML reader; put the text into a file"
@@ -71,6 +66,18 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
         _ => print(&compiled.stream.text())?,
     }
     Ok(0)
+}
+
+/// The command: the given one, else the configured one.
+pub(super) fn words(given: &[String], resolved: &Resolved) -> Result<Vec<String>, Failure> {
+    let words = match given.is_empty() {
+        true => resolved.command.iter().map(|word| word.value.clone()).collect(),
+        false => given.to_vec(),
+    };
+    if words.is_empty() {
+        return Err(Failure::usage("no command: give one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
+    }
+    Ok(words)
 }
 
 fn write_tree(dir: &Path, files: &[File]) -> Result<u8, Failure> {

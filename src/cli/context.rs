@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::config::{Inputs, Loaded, Resolved, entry_path, load};
+use crate::config::{Inputs, Loaded, Resolved, SecretValues, entry_path, load, read_secrets};
 use crate::emit::{LimitGap, Podman as Version, limit_gaps};
 use crate::plan::Plan;
-use crate::runtime::host;
 use crate::runtime::podman::Podman;
 use crate::runtime::registry::Registry;
+use crate::runtime::{exit, host};
+use crate::source::SourceMap;
 
 use super::{ConfigArgs, Failure};
 
@@ -92,12 +93,27 @@ impl Context {
 
     /// Reads both files and says on stderr what there is to say; errors end here with `code`.
     pub(super) fn resolve(&self, args: &ConfigArgs, write_defaults: bool, code: u8) -> Result<Resolved, Failure> {
+        self.resolved(args, write_defaults, code).map(|(resolved, _)| resolved)
+    }
+
+    /// The same, and the values of all secrets.
+    pub(super) fn resolve_with_secrets(&self, args: &ConfigArgs) -> Result<(Resolved, SecretValues), Failure> {
+        let (resolved, sources) = self.resolved(args, true, exit::PROMISE)?;
+        let inputs = self.inputs(args, resolved.workspace.source.clone(), false)?;
+        let values = read_secrets(&inputs, &resolved).map_err(|findings| {
+            say(&findings.text(&sources, self.colour()));
+            Failure::promise("a secret has no value; nothing was run")
+        })?;
+        Ok((resolved, values))
+    }
+
+    fn resolved(&self, args: &ConfigArgs, write_defaults: bool, code: u8) -> Result<(Resolved, SourceMap), Failure> {
         let loaded = self.load(args, write_defaults)?;
         if !loaded.diagnostics.is_empty() {
             say(&loaded.diagnostics.text(&loaded.sources, self.colour()));
         }
         match loaded.resolved {
-            Some(resolved) if !loaded.diagnostics.has_errors() => Ok(resolved),
+            Some(resolved) if !loaded.diagnostics.has_errors() => Ok((resolved, loaded.sources)),
             _ => Err(Failure { message: "the config has errors; nothing was run".to_owned(), code }),
         }
     }

@@ -8,9 +8,9 @@ use clap::Args;
 
 use super::context::{Context, say, tell_limits};
 use super::{Failure, PlanArgs, duration};
-use crate::config::Resolved;
+use crate::config::{Resolved, Secret, SecretValues};
 use crate::emit::tree;
-use crate::plan::{Command, Plan, Request, leaves, plan, subnets};
+use crate::plan::{Command, Plan, Request, inspects, leaves, plan, subnets};
 use crate::runtime::exec::{Ended, Exec, Signals, exec};
 use crate::runtime::fault::point;
 use crate::runtime::gc::{self, Scope};
@@ -63,14 +63,14 @@ pub(super) struct AgentArgs {
 
 pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let context = Context::new();
-    let resolved = context.resolve(&args.plan.config, true, exit::PROMISE)?;
-    start(&context, args, &resolved)
+    let (resolved, values) = context.resolve_with_secrets(&args.plan.config)?;
+    start(&context, args, (&resolved, &values))
 }
 
 pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let config = super::ConfigArgs { repo: None, server: None, name: None };
-    let resolved = context.resolve(&config, true, exit::PROMISE)?;
+    let (resolved, values) = context.resolve_with_secrets(&config)?;
     let mut command: Vec<String> = resolved.command.iter().map(|word| word.value.clone()).collect();
     if command.is_empty() {
         return Err(Failure::promise(
@@ -80,10 +80,11 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     command.extend(args.args);
     let plan = PlanArgs { config, session: None, podman: None, strict: false };
     let run = RunArgs { plan, timeout: None, tty: false, network_log: None, keep: false, command };
-    start(&context, &run, &resolved)
+    start(&context, &run, (&resolved, &values))
 }
 
-fn start(context: &Context, args: &RunArgs, resolved: &Resolved) -> Result<u8, Failure> {
+fn start(context: &Context, args: &RunArgs, config: (&Resolved, &SecretValues)) -> Result<u8, Failure> {
+    let resolved = config.0;
     host::check()?;
     host::check_read_only_mounts(resolved)?;
     let log = args.network_log.as_deref().map(netlog::open).transpose()?;
@@ -103,7 +104,7 @@ fn start(context: &Context, args: &RunArgs, resolved: &Resolved) -> Result<u8, F
     }
     let state = State::create(&registry, record(resolved, &session))?;
     point("state-made");
-    let result = run_in(context, args, resolved, (&registry, &state), &signals, log);
+    let result = run_in(context, args, config, (&registry, &state), &signals, log);
     let is_left = state.is_left();
     drop(state);
     if is_left {
@@ -116,7 +117,7 @@ fn start(context: &Context, args: &RunArgs, resolved: &Resolved) -> Result<u8, F
 fn run_in(
     context: &Context,
     args: &RunArgs,
-    resolved: &Resolved,
+    (resolved, values): (&Resolved, &SecretValues),
     sessions: (&Registry, &State),
     signals: &Signals,
     log: Option<std::fs::File>,
@@ -127,7 +128,7 @@ fn run_in(
         Some(version) => version,
         None => podman.version()?,
     };
-    let given = give(resolved, state)?;
+    let given = give(resolved, values, state)?;
     let redacted = |error: RuntimeError| {
         let failure = Failure::from(error);
         Failure { message: given.redactor.text(&failure.message), ..failure }
@@ -232,25 +233,38 @@ struct Started<'a> {
 struct Given {
     /// Variables of the command.
     env_file: Option<PathBuf>,
+    /// It has plain secrets too.
+    secrets: bool,
     /// For everything that is said about it.
     redactor: Redactor,
 }
 
-/// Makes keys and surrogates, and writes them where router and agent find them.
-fn give(resolved: &Resolved, state: &State) -> Result<Given, Failure> {
-    let leaves = if resolved.sandbox_enabled.value { leaves(&resolved.policy) } else { Vec::new() };
-    if leaves.is_empty() {
-        return Ok(Given::default());
+/// Makes keys and surrogates, and writes them and the secrets where router and agent find them.
+fn give(resolved: &Resolved, values: &SecretValues, state: &State) -> Result<Given, Failure> {
+    let (policy, dir) = (&resolved.policy, state.dir());
+    if !resolved.sandbox_enabled.value && !policy.credentials.is_empty() {
+        return Err(Failure::promise(
+            "credentials are kept from the command by the router, which `sandbox_enabled: false` leaves out; remove them",
+        ));
     }
-    let materials = materials::make(materials::Request {
-        session: state.session(),
-        leaves: &leaves,
-        extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
-        credentials: &resolved.policy.credentials,
-        values: &materials::Values::default(),
-    })?;
-    let env_file = Some(materials.write(state.dir())?);
-    Ok(Given { env_file, redactor: Redactor::new(materials.known.iter().map(String::as_str))? })
+    materials::write_known(dir, values)?;
+    materials::write_secrets(dir, values)?;
+    let mut given = Given {
+        secrets: !values.plain.is_empty(),
+        redactor: Redactor::new(values.iter().map(Secret::expose))?,
+        ..Given::default()
+    };
+    if inspects(resolved) {
+        let made = materials::make(materials::Request {
+            session: state.session(),
+            leaves: &leaves(policy),
+            extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
+            credentials: &policy.credentials,
+            values,
+        })?;
+        given.env_file = Some(made.write(dir)?);
+    }
+    Ok(given)
 }
 
 fn execute(
@@ -274,6 +288,7 @@ fn execute(
         tty: args.tty || (io::stdin().is_terminal() && io::stdout().is_terminal()),
         term: context.var("TERM"),
         env_file: started.given.env_file.as_deref(),
+        secrets: started.given.secrets,
         deadline: timeout.map(|timeout| Instant::now() + timeout),
     };
     started.state.enter(Stage::Running);

@@ -116,7 +116,8 @@ impl<T> Secrets<T> {
 pub struct Secret(String);
 
 impl Secret {
-    pub(super) fn new(text: String) -> Self {
+    /// A value as read.
+    pub fn new(text: String) -> Self {
         Self(text)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::Plan;
+use crate::plan::{Materials, Part, Plan};
 
 use super::{Podman, limit_gaps};
 
@@ -29,6 +29,16 @@ pub(super) fn header(plan: &Plan, podman: Podman) -> String {
         }
         None => text.push_str("# THE NETWORK SANDBOX IS OFF: the agent reaches everything that this host reaches.\n"),
     }
+    let parts = secrets(plan);
+    if !parts.is_empty() {
+        text.push_str(
+            "#\n# Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets\n\
+             # that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.\n",
+        );
+    }
+    for name in parts {
+        let _ = writeln!(text, "#   {name}");
+    }
     let gaps = limit_gaps(plan, podman);
     if !gaps.is_empty() {
         text.push_str("#\n# Limits that this manifest alone does not keep:\n");
@@ -41,6 +51,15 @@ pub(super) fn header(plan: &Plan, podman: Podman) -> String {
         let _ = writeln!(text, "# {line}");
     }
     text
+}
+
+/// Names of the podman secrets that a compiled plan needs.
+pub(super) fn secrets(plan: &Plan) -> Vec<String> {
+    let prefix = [&plan.materials, &plan.secrets].into_iter().flatten().find_map(|materials| match materials {
+        Materials::Secret(prefix) => Some(prefix.as_str()),
+        Materials::Directory(_) => None,
+    });
+    prefix.map(|prefix| Part::of(plan).iter().map(|part| part.name(prefix)).collect()).unwrap_or_default()
 }
 
 /// Every permission and the place that gave it, one a line.

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::config::yaml;
-use crate::plan::{Command, Materials, Plan, SESSION_LABEL, trust};
+use crate::plan::{Command, Materials, Part, Plan, SESSION_LABEL, trust};
 
 use super::{EmitError, File, Podman, header};
 
@@ -190,8 +190,8 @@ fn materials(plan: &Plan) -> Result<Vec<(Volume, VolumeMount)>, EmitError> {
         Some(Materials::Secret(prefix)) => {
             let tls = format!("{}/tls", trust::MATERIALS_AT);
             vec![
-                (secret("materials", &format!("{prefix}-materials")), mount("materials", trust::MATERIALS_AT)),
-                (secret("tls", &format!("{prefix}-tls")), mount("tls", &tls)),
+                (secret("materials", &Part::Router.name(prefix)), mount("materials", trust::MATERIALS_AT)),
+                (secret("tls", &Part::Tls.name(prefix)), mount("tls", &tls)),
             ]
         }
     })

@@ -79,10 +79,10 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     if podman < Podman::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
-    if plan.materials.is_some() {
+    if plan.materials.is_some() || plan.secrets.is_some() {
         return Err(EmitError::CannotKeep {
-            what: "hosts with rules on requests or credentials".to_owned(),
-            why: "their keys belong to one session and into memory, which units do not give them; use `sandboxc run`"
+            what: "secrets, and hosts with rules on requests or credentials".to_owned(),
+            why: "keys and values belong to one session and into memory, where units cannot keep them; use `sandboxc run`"
                 .to_owned(),
         });
     }

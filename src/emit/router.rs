@@ -93,11 +93,10 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
 
 /// Refuses what the files would silently leave out: nothing in them puts a credential into a request yet.
 pub(super) fn refuse_credentials(plan: &Plan) -> Result<(), EmitError> {
-    let secret = plan.grants.iter().find(|grant| matches!(grant.kind, "credential" | "secret"));
-    let Some(secret) = secret else { return Ok(()) };
+    let Some(secret) = plan.grants.iter().find(|grant| grant.kind == "credential") else { return Ok(()) };
     Err(EmitError::CannotKeep {
         what: format!("the {} {} ({})", secret.kind, secret.what, secret.from.short()),
-        why: "the router of this version knows neither credentials nor secrets yet; remove it".to_owned(),
+        why: "the router of this version knows no credentials yet; remove it".to_owned(),
     })
 }
 

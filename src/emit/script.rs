@@ -48,6 +48,7 @@ pub fn script(plan: &Plan, stream: &Stream) -> Result<File, EmitError> {
             agent_pod => names.agent_pod.as_str(),
             agent_files => names.agent_files.as_str(),
         },
+        secrets => super::header::secrets(plan),
         agent => names.agent_container(),
         update => update_args(plan).map(|args| line(&args)),
         timeout => plan.agent.limits.timeout.as_ref().map(|timeout| timeout.value),

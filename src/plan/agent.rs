@@ -1,6 +1,6 @@
 //! The agent container and what it is given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -36,6 +36,9 @@ pub struct Agent {
     pub mounts: Vec<Mount>,
     /// Its whole environment besides what the image sets.
     pub env: BTreeMap<String, Sourced<String>>,
+    /// Names of the variables that are plain secrets.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub secrets: BTreeSet<String>,
     /// Its home.
     pub home: Home,
     /// Its limits.
@@ -76,6 +79,7 @@ pub(super) fn agent(resolved: &Resolved, command: &Command, inspects: bool) -> A
         workspace: resolved.workspace.clone(),
         mounts: resolved.mounts.clone(),
         env,
+        secrets: resolved.secrets.plain.keys().cloned().collect(),
         home: Home { volume: resolved.home_volume.clone(), target: PathBuf::from(home) },
         limits: resolved.limits.clone(),
     }

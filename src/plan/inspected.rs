@@ -1,10 +1,12 @@
 //! What a plan needs that no plan may hold: which certificates, and where keys and credentials come from.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::policy::{Policy, Scope, Tier, Verdict};
+use super::Plan;
+use crate::policy::{Credential, CredentialKind, Policy, Scope, Tier, Verdict};
 
 /// Where router and agent get what no plan holds: certificates, keys, credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -12,8 +14,72 @@ use crate::policy::{Policy, Scope, Tier, Verdict};
 pub enum Materials {
     /// The runner writes them into its session's directory.
     Directory(PathBuf),
-    /// Whoever applies the manifest has made podman secrets whose names start with this.
+    /// Whoever applies the manifest has made podman secrets whose names start with this (`sandboxc secrets`).
     Secret(String),
+}
+
+/// One podman secret of a compiled plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The router's files, but for those below `tls`.
+    Router,
+    /// The router's certificates and keys.
+    Tls,
+    /// The agent's files, which are public, but for Java's.
+    Trust,
+    /// Java's; podman keeps no secret of 500 kB.
+    Java,
+    /// The agent's variables with surrogates.
+    Surrogates,
+    /// The agent's variables with plain secrets.
+    Secrets,
+}
+
+impl Part {
+    /// The secret's name.
+    pub fn name(self, prefix: &str) -> String {
+        let role = match self {
+            Self::Router => "router-secrets",
+            Self::Tls => "router-tls",
+            Self::Trust => "agent-trust",
+            Self::Java => "agent-java",
+            Self::Surrogates => "agent-surrogates",
+            Self::Secrets => "agent-secrets",
+        };
+        format!("{prefix}-{role}")
+    }
+
+    /// Those that a plan needs.
+    pub fn of(plan: &Plan) -> Vec<Self> {
+        let mut parts = Vec::new();
+        if plan.materials.is_some() {
+            parts.extend([Self::Router, Self::Tls, Self::Trust, Self::Java]);
+        }
+        if plan.materials.is_some() && !surrogates(&plan.policy).is_empty() {
+            parts.push(Self::Surrogates);
+        }
+        if plan.secrets.is_some() {
+            parts.push(Self::Secrets);
+        }
+        parts
+    }
+}
+
+/// The variables that hold surrogates.
+pub fn surrogates(policy: &Policy) -> BTreeSet<&str> {
+    fn names(credential: &Credential) -> Vec<&str> {
+        match &credential.kind {
+            CredentialKind::AwsSigv4 { variables } => {
+                let token = variables.session_token.as_deref();
+                [Some(variables.access_key_id.as_str()), Some(&variables.secret_access_key), token]
+                    .into_iter()
+                    .flatten()
+                    .collect()
+            }
+            CredentialKind::Masked { .. } | CredentialKind::GithubApp { .. } => vec![credential.name.as_str()],
+        }
+    }
+    policy.credentials.iter().flat_map(names).collect()
 }
 
 /// A certificate of the router.

@@ -14,6 +14,12 @@ pub const TRUST_AT: &str = "/etc/sandboxc-ca";
 /// Where the router's are.
 pub const MATERIALS_AT: &str = "/run/sandboxc";
 
+/// Where the agent's plain secrets are.
+pub const SECRETS_AT: &str = "/run/sandboxc-secrets";
+
+/// They, as a shell reads them.
+pub const SECRETS_FILE: &str = "env";
+
 /// The bundle: roots, `extra_ca`, and the session's CA.
 pub const BUNDLE: &str = "ca-certificates.crt";
 
@@ -39,6 +45,9 @@ const BUNDLES_AT: [&str; 3] =
 
 /// The trust stores that the JDKs of distributions read.
 const JAVA_AT: [&str; 2] = ["/etc/pki/java/cacerts", "/etc/ssl/certs/java/cacerts"];
+
+/// The same for root, by a variable.
+const ROOTS_JAVA_AT: &str = "/etc/sandboxc-java/cacerts";
 
 /// Where `update-ca-certificates` finds further roots.
 const LOCAL_ROOT_AT: &str = "/usr/local/share/ca-certificates/sandboxc-session.crt";
@@ -68,6 +77,11 @@ pub fn agent_dir(session_dir: &Path) -> PathBuf {
     session_dir.join("agent")
 }
 
+/// What the agent is given of a session's directory where it has plain secrets.
+pub fn secrets_dir(session_dir: &Path) -> PathBuf {
+    session_dir.join("secrets")
+}
+
 /// Path inside of one of the agent's files.
 pub fn path(name: &str) -> String {
     format!("{TRUST_AT}/{name}")
@@ -78,11 +92,8 @@ pub(super) fn variables(identity: Identity) -> Vec<(&'static str, String)> {
     let mut all: Vec<(&str, String)> = VARIABLES.iter().map(|&(name, file)| (name, path(file))).collect();
     if identity == Identity::Root {
         all.push(("APT_CONFIG", path(APT)));
-        let java = path(JAVA);
-        all.push((
-            "JAVA_TOOL_OPTIONS",
-            format!("-Djavax.net.ssl.trustStore={java} -Djavax.net.ssl.trustStoreType=JKS"),
-        ));
+        let options = format!("-Djavax.net.ssl.trustStore={ROOTS_JAVA_AT} -Djavax.net.ssl.trustStoreType=JKS");
+        all.push(("JAVA_TOOL_OPTIONS", options));
     }
     all
 }
@@ -97,7 +108,7 @@ pub fn stand_ins(agent: &Agent) -> Vec<(&'static str, &'static str)> {
             let bundles = BUNDLES_AT.map(|at| (BUNDLE, at));
             bundles.into_iter().chain(JAVA_AT.map(|at| (JAVA, at))).collect()
         }
-        Identity::Root => vec![(SESSION_CA, LOCAL_ROOT_AT)],
+        Identity::Root => vec![(JAVA, ROOTS_JAVA_AT), (SESSION_CA, LOCAL_ROOT_AT)],
     };
     // What the config mounts stays as it is, and nothing is made in it.
     let mounts = agent.mounts.iter().map(|mount| mount.target.as_path());

@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::RuntimeError;
 use super::podman::Podman;
+use crate::plan::trust;
 
 /// A second Ctrl-C within this time ends the sandbox, not just the command.
 const TWICE: Duration = Duration::from_secs(2);
@@ -34,6 +35,8 @@ pub struct Exec<'a> {
     pub term: Option<&'a str>,
     /// Variables of the command's, a line each, in a file: an argument could be read by every user of the host.
     pub env_file: Option<&'a Path>,
+    /// The command's shell takes plain secrets from their file first.
+    pub secrets: bool,
     /// When time is over.
     pub deadline: Option<Instant>,
 }
@@ -130,6 +133,9 @@ fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
     }
     args.extend(exec.env_file.map(|path| format!("--env-file={}", path.display())));
     args.push(exec.container.to_owned());
+    if exec.secrets {
+        args.extend(["/bin/sh".to_owned(), "-c".to_owned(), with_secrets(), "sh".to_owned()]);
+    }
     args.extend_from_slice(exec.command);
     let mut command = podman.command(&args);
     let keyboard = rustix::termios::isatty(io::stdin());
@@ -149,6 +155,12 @@ fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
         std::thread::spawn(move || io::copy(&mut io::stdin(), &mut pipe));
     }
     Ok(child)
+}
+
+/// Becomes the command, with the variables of the file that only the agent has. podman would write them to its disk.
+fn with_secrets() -> String {
+    let file = format!("{}/{}", trust::SECRETS_AT, trust::SECRETS_FILE);
+    format!("[ -r {file} ] || exit 125; . {file}; exec \"$@\"")
 }
 
 /// Until podman ends, a signal arrives, or the deadline is there.

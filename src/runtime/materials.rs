@@ -7,6 +7,7 @@
 mod ca;
 mod credentials;
 mod java;
+mod kube;
 mod pem;
 mod roots;
 mod surrogate;
@@ -19,10 +20,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::RuntimeError;
+use crate::config::{Secret, SecretValues};
+use crate::emit::script::quote;
 use crate::plan::{Leaf, trust};
 use crate::policy::Credential;
 
-pub use credentials::{AwsValues, Values};
+pub use kube::secrets;
 
 /// File systems that never reach a disk of their own (`statfs(2)`).
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
@@ -39,7 +42,7 @@ pub struct Request<'a> {
     /// The credentials of the policy.
     pub credentials: &'a [Credential],
     /// What they are.
-    pub values: &'a Values,
+    pub values: &'a SecretValues,
 }
 
 /// Files by their path in their directory.
@@ -53,8 +56,6 @@ pub struct Materials {
     pub agent: Files,
     /// The agent's variables: surrogates by name.
     pub variables: BTreeMap<String, String>,
-    /// Real values, which no log may show.
-    pub known: Vec<String>,
 }
 
 /// Makes everything anew.
@@ -83,7 +84,7 @@ pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
         (trust::APT, format!("Acquire::https::CAInfo \"{}\";\n", trust::path(trust::BUNDLE)).into_bytes()),
     ];
     let agent = agent.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-    Ok(Materials { router, agent, variables: made.variables, known: values.all() })
+    Ok(Materials { router, agent, variables: made.variables })
 }
 
 impl Materials {
@@ -93,16 +94,40 @@ impl Materials {
         directory(&trust::router_dir(session_dir), &self.router)?;
         directory(&trust::agent_dir(session_dir), &self.agent)?;
         let lines: String = self.variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
-        let known = serde_json::to_vec(&self.known)
-            .map_err(|error| RuntimeError::Io("noting values".to_owned(), error.into()))?;
-        file(&known_file(session_dir), &known, 0o600)?;
         let path = session_dir.join("surrogates");
         file(&path, lines.as_bytes(), 0o600)?;
         Ok(path)
     }
 }
 
-/// Where a session's runner notes the values that `logs` must not show.
+/// Writes plain secrets where the agent's shell reads them when it becomes the command: neither podman's database nor
+/// its descriptions of containers, which are on a disk, ever hold them.
+pub fn write_secrets(session_dir: &Path, values: &SecretValues) -> Result<(), RuntimeError> {
+    if values.plain.is_empty() {
+        return Ok(());
+    }
+    in_memory(session_dir)?;
+    let line = |(name, value): (&String, &Secret)| format!("export {name}={}\n", quote(value.expose()));
+    let lines: String = values.plain.iter().map(line).collect();
+    let dir = trust::secrets_dir(session_dir);
+    directory(&dir, &Files::new())?;
+    // Who the agent is inside is who made this file.
+    file(&dir.join(trust::SECRETS_FILE), lines.as_bytes(), 0o600)
+}
+
+/// Notes the values that `logs` must not show, for as long as the session lives.
+pub fn write_known(session_dir: &Path, values: &SecretValues) -> Result<(), RuntimeError> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    in_memory(session_dir)?;
+    let known: Vec<&str> = values.iter().map(Secret::expose).collect();
+    let text =
+        serde_json::to_vec(&known).map_err(|error| RuntimeError::Io("noting values".to_owned(), error.into()))?;
+    file(&known_file(session_dir), &text, 0o600)
+}
+
+/// Where they are noted.
 pub fn known_file(session_dir: &Path) -> PathBuf {
     session_dir.join("known")
 }
@@ -169,7 +194,7 @@ mod tests {
     }
 
     fn made() -> Materials {
-        let (leaves, values) = ([leaf("api.example.com")], Values::default());
+        let (leaves, values) = ([leaf("api.example.com")], SecretValues::default());
         make(Request { session: "s", leaves: &leaves, extra_ca: None, credentials: &[], values: &values }).unwrap()
     }
 

@@ -30,6 +30,7 @@ mod quadlet_live;
 #[allow(dead_code, reason = "the other suite reads whole units")]
 mod quadlet_reader;
 mod random;
+mod secrets;
 mod signals;
 mod stop;
 mod streams;
@@ -37,3 +38,4 @@ mod survival;
 mod systemd_reader;
 mod tamper;
 mod terminal;
+mod trust;

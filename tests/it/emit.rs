@@ -1,16 +1,18 @@
 //! The emitters: what is written is what was planned.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use sandboxc::config::{Identity, Resolved, survives_podman};
 use sandboxc::emit::{Podman, limit_gaps, tree, update_args};
 use sandboxc::plan::{Command, PlanError, Request, plan};
+use sandboxc::policy::{RequestRule, RuleSet};
 use sandboxc::source::Sourced;
 use serde_json::Value;
 
-use crate::fixture::{plan_of, resolved};
+use crate::fixture::{plan_of, resolved, rules};
 
 fn stream(resolved: &Resolved, command: &[&str]) -> String {
     let plan = plan_of(resolved, command);
@@ -132,6 +134,36 @@ fn every_emitted_field_is_one_that_kube_play_honours() {
     }
     let unknown: Vec<&String> = found.iter().filter(|key| !known.contains(key.as_str())).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn keys_and_certificates_come_from_secrets_or_from_the_sessions_directory() {
+    let mut resolved = resolved();
+    let mut allow = rules("repo.allow", &["api.example.com", ".example.org"]).rules().to_vec();
+    allow[0].request = Some(RequestRule::default());
+    resolved.policy.allow = RuleSet::new(allow);
+    let others = stream(&resolved, &["true"]);
+    let hash = plan_of(&resolved, &["true"]).names.hash;
+    for role in ["router-secrets", "router-tls", "agent-trust", "agent-java"] {
+        let name = format!("sandboxc-{hash}-{role}");
+        assert!(others.contains(&format!("secretName: {name}")), "{role}");
+        assert!(others.lines().any(|line| line == format!("#   {name}")), "the header names {role}");
+    }
+    assert!(!others.contains("optional: true") && others.contains("optional: false"), "nothing starts without them");
+    let dir = Path::new("/run/user/1000/sandboxc/s");
+    let request =
+        Request { resolved: &resolved, session: "s", command: &Command::Hold, attempt: 0, session_dir: Some(dir) };
+    let plan = plan(request).unwrap();
+    let ours = tree::compile(&plan, Podman::FLOOR).unwrap().stream;
+    let (router, agent) = (ours.router.unwrap(), ours.agent);
+    assert!(router.contains("path: /run/user/1000/sandboxc/s/router\n"), "{router}");
+    assert!(
+        agent.contains("path: /run/user/1000/sandboxc/s/agent\n") && !agent.contains("sandboxc/s/router"),
+        "{agent}"
+    );
+    assert!(!router.contains("secretName") && agent.contains("SSL_CERT_FILE"), "{agent}");
+    assert!(tree::quadlet(&plan, Podman::FLOOR).unwrap_err().to_string().contains("sandboxc run"));
+    assert!(!stream(&self::resolved(), &["true"]).contains("SSL_CERT_FILE"), "nothing is inspected");
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{
-    Container, EnvVar, Pod, PodSpec, ResourceRequirements, SecurityContext, Volume, VolumeMount,
+    Container, EnvVar, EnvVarSource, Pod, PodSpec, ResourceRequirements, SecretKeySelector, SecurityContext, Volume,
+    VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::config::Identity;
-use crate::plan::{Agent, Command, Materials, Plan, trust};
+use crate::plan::{Agent, Command, Materials, Part, Plan, surrogates, trust};
 
 use super::{
     EmitError, Podman, capabilities, config_volume, dns, host_path, metadata, named_volume, path_text, pull_policy,
@@ -83,6 +84,7 @@ fn agent_container(plan: &Plan) -> Result<Container, EmitError> {
         value: Some(value.value.clone()),
         value_from: None,
     });
+    let env = env.chain(references(plan));
     Ok(Container {
         name: "agent".to_owned(),
         image: Some(image.to_owned()),
@@ -104,6 +106,30 @@ fn agent_container(plan: &Plan) -> Result<Container, EmitError> {
         working_dir: Some(path_text(&agent.workspace.target)?),
         ..Container::default()
     })
+}
+
+/// Variables whose values no manifest may hold; the runner gives them to the command itself.
+fn references(plan: &Plan) -> Vec<EnvVar> {
+    let refer = |part: Part, prefix: &str, name: &str| EnvVar {
+        name: name.to_owned(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            secret_key_ref: Some(SecretKeySelector {
+                name: part.name(prefix),
+                key: name.to_owned(),
+                optional: Some(false),
+            }),
+            ..EnvVarSource::default()
+        }),
+    };
+    let mut all = Vec::new();
+    if let Some(Materials::Secret(prefix)) = &plan.materials {
+        all.extend(surrogates(&plan.policy).into_iter().map(|name| refer(Part::Surrogates, prefix, name)));
+    }
+    if let Some(Materials::Secret(prefix)) = &plan.secrets {
+        all.extend(plan.agent.secrets.iter().map(|name| refer(Part::Secrets, prefix, name)));
+    }
+    all
 }
 
 /// kube play expands `$(NAME)` and turns `$$` into `$` in commands (podman play.go, since 4.7), so a dollar is doubled.
@@ -141,7 +167,13 @@ fn volumes(plan: &Plan) -> Result<Vec<Volume>, EmitError> {
                 volumes.push(host_path(&volume_of(file), &path_text(&trust::agent_dir(dir).join(file))?));
             }
         }
-        Some(Materials::Secret(prefix)) => volumes.push(secret("trust", &format!("{prefix}-trust"))),
+        Some(Materials::Secret(prefix)) => {
+            volumes.push(secret("trust", &Part::Trust.name(prefix)));
+            volumes.push(secret("java", &Part::Java.name(prefix)));
+        }
+    }
+    if let Some(Materials::Directory(dir)) = &plan.secrets {
+        volumes.push(host_path("secrets", &path_text(&trust::secrets_dir(dir))?));
     }
     Ok(volumes)
 }
@@ -178,13 +210,17 @@ fn mounts(plan: &Plan) -> Result<Vec<VolumeMount>, EmitError> {
     for (index, extra) in agent.mounts.iter().enumerate() {
         mounts.push(mount(format!("mount-{index}"), &extra.target, extra.read_only)?);
     }
+    if let Some(Materials::Directory(_)) = &plan.secrets {
+        mounts.push(mount("secrets".to_owned(), Path::new(trust::SECRETS_AT), true)?);
+    }
     if let Some(materials) = &plan.materials {
         mounts.push(mount("trust".to_owned(), Path::new(trust::TRUST_AT), true)?);
         for (file, at) in trust::stand_ins(agent) {
             mounts.push(match materials {
                 Materials::Directory(_) => mount(volume_of(file), Path::new(at), true)?,
                 Materials::Secret(_) => {
-                    VolumeMount { sub_path: Some(file.to_owned()), ..mount("trust".to_owned(), Path::new(at), true)? }
+                    let volume = if file == trust::JAVA { "java" } else { "trust" };
+                    VolumeMount { sub_path: Some(file.to_owned()), ..mount(volume.to_owned(), Path::new(at), true)? }
                 }
             });
         }

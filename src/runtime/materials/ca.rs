@@ -54,6 +54,10 @@ fn authority(session: &str, leaves: &[Leaf], now: SystemTime) -> CertificatePara
     let mut bases: Vec<&str> = leaves.iter().map(|leaf| leaf.base.as_str()).collect();
     bases.sort_unstable();
     bases.dedup();
+    if bases.is_empty() {
+        // Credentials, but no host that they could be sent to: no name at all (RFC 2606).
+        bases.push("invalid");
+    }
     params.name_constraints = Some(NameConstraints {
         permitted_subtrees: bases.into_iter().map(|base| GeneralSubtree::DnsName(base.to_owned())).collect(),
         excluded_subtrees: Vec::new(),

@@ -5,41 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{pem, surrogate};
+use crate::config::{Secret, SecretValues};
 use crate::policy::{Credential, CredentialKind, HostPattern, PathGlob};
 use crate::runtime::RuntimeError;
-
-/// The values of credentials, by the credential's name.
-#[derive(Clone, Default)]
-pub struct Values {
-    /// Of masked secrets.
-    pub masked: BTreeMap<String, String>,
-    /// Of AWS credentials.
-    pub aws: BTreeMap<String, AwsValues>,
-    /// Private keys of GitHub Apps, PEM.
-    pub github: BTreeMap<String, String>,
-}
-
-impl Values {
-    /// Each of them.
-    pub(super) fn all(&self) -> Vec<String> {
-        let aws = self.aws.values().flat_map(|aws| {
-            // The id is no secret by itself, but nobody else's business either.
-            [Some(&aws.access_key_id), Some(&aws.secret_access_key), aws.session_token.as_ref()]
-        });
-        self.masked.values().chain(aws.flatten()).chain(self.github.values()).cloned().collect()
-    }
-}
-
-/// An AWS credential.
-#[derive(Clone)]
-pub struct AwsValues {
-    /// Its id, which requests carry.
-    pub access_key_id: String,
-    /// What requests are signed with.
-    pub secret_access_key: String,
-    /// Of temporary credentials.
-    pub session_token: Option<String>,
-}
 
 /// The router's file (`credentials.json`) and the agent's variables.
 #[derive(Default)]
@@ -103,7 +71,7 @@ struct Github<'a> {
 }
 
 /// New surrogates for all of them.
-pub(super) fn make(credentials: &[Credential], values: &Values) -> Result<Made, RuntimeError> {
+pub(super) fn make<'a>(credentials: &'a [Credential], values: &'a SecretValues) -> Result<Made, RuntimeError> {
     let mut made = Made::default();
     let mut file = File::default();
     let mut variable = |name: &str, surrogate: &str| made.variables.insert(name.to_owned(), surrogate.to_owned());
@@ -120,15 +88,18 @@ pub(super) fn make(credentials: &[Credential], values: &Values) -> Result<Made, 
         match &credential.kind {
             CredentialKind::Masked { headers } => {
                 let value = values.masked.get(name).ok_or_else(missing)?;
+                let value = value.expose();
                 let surrogate = surrogate::of_value(value)?;
                 variable(name, &surrogate);
                 file.masked.push(Masked { scope, surrogate, value, headers });
             }
             CredentialKind::AwsSigv4 { variables } => {
                 let aws = values.aws.get(name).ok_or_else(missing)?;
-                let pair = |value| Ok(Pair { surrogate: surrogate::of_value(value)?, value });
+                let pair = |value: &'a Secret| -> Result<Pair<'a>, RuntimeError> {
+                    Ok(Pair { surrogate: surrogate::of_value(value.expose())?, value: value.expose() })
+                };
                 let (id, key) = (pair(&aws.access_key_id)?, pair(&aws.secret_access_key)?);
-                let token = aws.session_token.as_deref().map(pair).transpose()?;
+                let token = aws.session_token.as_ref().map(pair).transpose()?;
                 variable(&variables.access_key_id, &id.surrogate);
                 variable(&variables.secret_access_key, &key.surrogate);
                 if let (Some(name), Some(token)) = (&variables.session_token, &token) {
@@ -138,7 +109,7 @@ pub(super) fn make(credentials: &[Credential], values: &Values) -> Result<Made, 
             }
             CredentialKind::GithubApp { base_url, app_id, installation_id, repositories, permissions } => {
                 let key = values.github.get(name).ok_or_else(missing)?;
-                let private_key = pem::pkcs8(key).ok_or_else(|| {
+                let private_key = pem::pkcs8(key.expose()).ok_or_else(|| {
                     RuntimeError::Host(format!("the private key of {name} is neither PKCS#1 nor PKCS#8 in PEM"))
                 })?;
                 let surrogate = surrogate::of_installation()?;
@@ -166,6 +137,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::config::AwsKeys;
     use crate::policy::{AwsVariables, parse_pattern};
     use crate::source::Place;
 
@@ -196,16 +168,18 @@ mod tests {
             credential("prod", CredentialKind::AwsSigv4 { variables }),
             credential("GH", app),
         ];
-        let aws = AwsValues {
-            access_key_id: "AKIAIOSFODNN7EXAMPLE".to_owned(),
-            secret_access_key: "real-key".to_owned(),
-            session_token: Some("real-token".to_owned()),
+        let secret = |text: &str| Secret::new(text.to_owned());
+        let aws = AwsKeys {
+            access_key_id: secret("AKIAIOSFODNN7EXAMPLE"),
+            secret_access_key: secret("real-key"),
+            session_token: Some(secret("real-token")),
         };
         let key = pem::encode("PRIVATE KEY", b"key");
-        let values = Values {
-            masked: BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]),
+        let values = SecretValues {
+            plain: BTreeMap::new(),
+            masked: BTreeMap::from([("TOKEN".to_owned(), secret("hunter2"))]),
             aws: BTreeMap::from([("prod".to_owned(), aws)]),
-            github: BTreeMap::from([("GH".to_owned(), key.clone())]),
+            github: BTreeMap::from([("GH".to_owned(), secret(&key))]),
         };
         let made = make(&credentials, &values).unwrap();
         let file: Value = serde_json::from_str(&made.json).unwrap();
@@ -219,6 +193,6 @@ mod tests {
         assert_eq!(made.variables["TOKEN"], masked["surrogate"].as_str().unwrap());
         assert_eq!(made.variables.len(), 5);
         assert!(surrogates.iter().all(|text| !["hunter2", "real-key", "real-token"].contains(text)));
-        assert!(make(&credentials, &Values::default()).is_err());
+        assert!(make(&credentials, &SecretValues::default()).is_err());
     }
 }

@@ -1,0 +1,52 @@
+//! The same for manifests that others apply: Kubernetes secrets, of which `podman kube play` makes podman's.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret as Document;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{Files, Materials};
+use crate::config::{SecretValues, yaml};
+use crate::plan::{Part, Plan, SESSION_LABEL, trust};
+use crate::runtime::RuntimeError;
+
+/// The secrets that the plan names, as one stream.
+pub fn secrets(plan: &Plan, prefix: &str, made: &Materials, values: &SecretValues) -> Result<String, RuntimeError> {
+    let text = |map: &BTreeMap<String, String>| -> Files {
+        map.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect()
+    };
+    let below = |tls: bool| -> Files {
+        let file = |(path, bytes): (&String, &Vec<u8>)| match path.strip_prefix("tls/") {
+            Some(name) => tls.then(|| (name.to_owned(), bytes.clone())),
+            None => (!tls).then(|| (path.clone(), bytes.clone())),
+        };
+        made.router.iter().filter_map(file).collect()
+    };
+    let agent = |java: bool| -> Files {
+        let chosen = made.agent.iter().filter(|(name, _)| (name.as_str() == trust::JAVA) == java);
+        chosen.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
+    };
+    let mut documents = Vec::new();
+    for part in Part::of(plan) {
+        let files = match part {
+            Part::Router => below(false),
+            Part::Tls => below(true),
+            Part::Trust => agent(false),
+            Part::Java => agent(true),
+            Part::Surrogates => text(&made.variables),
+            Part::Secrets => text(&values.plain.iter().map(|(n, v)| (n.clone(), v.expose().to_owned())).collect()),
+        };
+        let document = Document {
+            metadata: ObjectMeta {
+                name: Some(part.name(prefix)),
+                labels: Some(BTreeMap::from([(SESSION_LABEL.to_owned(), plan.session.clone())])),
+                ..ObjectMeta::default()
+            },
+            data: Some(files.into_iter().map(|(name, bytes)| (name, ByteString(bytes))).collect()),
+            ..Document::default()
+        };
+        documents.push(yaml::write(&document).map_err(RuntimeError::Host)?);
+    }
+    Ok(documents.join("---\n"))
+}

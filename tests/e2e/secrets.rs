@@ -1,0 +1,148 @@
+//! Where values of secrets are, and where they are not.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::{Sandbox, code, everything, podman, text, unique};
+
+const ALLOW: &str = "version: 1\nnetwork:\n  allow: [api.example.com, sub.example.org]\n";
+
+/// A server file with these lines for the workspace.
+fn server(lines: &str) -> String {
+    format!("version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n  extra_ca: /srv/internet/ca.pem\ndefaults:\n{lines}")
+}
+
+fn masked(value: &str) -> String {
+    server(&format!(
+        "  masked_secrets:\n    TOKEN:\n      value: {value}\n      scopes: [api.example.com]\n      headers: [authorization]\n"
+    ))
+}
+
+/// A value in a file, so that it stands in nobody's environment or arguments.
+fn in_file(sandbox: &Sandbox, name: &str) -> String {
+    let value = format!("real-{}-{}", unique(), unique());
+    fs::write(sandbox.config_home().join("sandboxc").join(name), format!("{value}\n")).unwrap();
+    value
+}
+
+/// Files below a directory that hold the value, as every id of the user namespace sees them. A file that was last
+/// changed before the value existed cannot.
+fn holding(value: &str, dir: &str, since: &Path) -> String {
+    let find = ["unshare", "find", dir, "-type", "f", "-newer", since.to_str().unwrap()];
+    let args = [&find[..], &["-exec", "grep", "-lF", "--", value, "{}", "+"]].concat();
+    text(&Command::new("podman").args(args).output().unwrap().stdout)
+}
+
+/// What podman says about everything it has, and every process' arguments.
+fn visible() -> String {
+    let all = |kind: &str, list: &[&str]| {
+        let names = podman(list);
+        let words: Vec<&str> = names.lines().collect();
+        podman(&[&[kind, "inspect"], words.as_slice()].concat())
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let arguments: Vec<String> =
+        processes.map(|entry| text(&fs::read(entry.path().join("cmdline")).unwrap_or_default())).collect();
+    [
+        all("container", &["ps", "-aq"]),
+        all("pod", &["pod", "ls", "-q"]),
+        podman(&["secret", "ls"]),
+        podman(&["events", "--stream=false", "--since", "1h"]),
+        arguments.join("\n"),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_secret_without_a_value_is_named_before_anything_starts() {
+    let empty = "!file empty";
+    for (value, code_of_it) in
+        [("!env NOBODY_SETS_THIS", "NOBODY_SETS_THIS"), (empty, "empty"), ("!file nowhere", "nowhere")]
+    {
+        let sandbox = Sandbox::alone_with(ALLOW, &masked(value));
+        fs::write(sandbox.config_home().join("sandboxc/empty"), "\n").unwrap();
+        let before = everything();
+        let output = sandbox.run(&["true"]);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 125, "{said}");
+        assert!(said.contains("TOKEN") && said.contains("server.yaml:8"), "{value}: {said}");
+        assert!(said.contains(code_of_it), "{said}");
+        assert_eq!(everything(), before);
+    }
+}
+
+#[test]
+fn a_plain_secret_is_the_commands_and_nobody_elses() {
+    let sandbox = Sandbox::alone_with(
+        ALLOW,
+        &server("  secrets:\n    PLAIN: !file plain\n    QUOTED: \"a'b $HOME `id` \\\\\"\n"),
+    );
+    let since = sandbox.scratch("since");
+    fs::write(&since, "").unwrap();
+    let value = in_file(&sandbox, "plain");
+    let storage = podman(&["info", "--format", "{{.Store.GraphRoot}}"]);
+    {
+        let mut live = sandbox.start(&[]);
+        assert_eq!(live.sh("echo $PLAIN").trim(), value);
+        assert_eq!(live.sh("printf %s \"$QUOTED\""), "a'b $HOME `id` \\");
+        let seen = visible();
+        assert!(seen.contains(&live.container("agent", "agent")), "the probe sees the session");
+        assert!(!seen.contains(&value));
+        // While it runs: only in memory, in files of this session.
+        assert_eq!(holding(&value, storage.trim(), &since), "");
+        let router = live.container("router", "router");
+        assert!(
+            !podman(&["exec", &router, "sh", "-c", "cat /proc/*/environ; grep -rF real- /run /etc/sandboxc"])
+                .contains(&value)
+        );
+    }
+    assert_eq!(holding(&value, storage.trim(), &since), "");
+    assert_eq!(holding(&value, &std::env::var("XDG_RUNTIME_DIR").unwrap(), &since), "");
+    let compiled = sandbox.command(&["compile", "--", "true"]).output().unwrap();
+    assert!(!text(&compiled.stdout).contains(&value));
+}
+
+/// Words, streams and codes go through the shell that reads the secrets as they are.
+#[test]
+fn a_command_with_secrets_is_the_same_command() {
+    let sandbox = Sandbox::with(ALLOW, &server("  secrets:\n    PLAIN: value\n"));
+    let output = sandbox.run(&["sh", "-c", "printf '%s|' \"$@\"; cat; exit 7", "sh", "a b", "", "$x", "'"]);
+    assert_eq!((code(&output), text(&output.stdout)), (7, "a b||$x|'|".to_owned()));
+    assert_eq!(code(&sandbox.run(&["nothing-of-this-name"])), 127);
+    assert_eq!(code(&sandbox.run(&["/etc/hosts"])), 126);
+}
+
+/// A manifest names podman secrets, starts nothing without them, and holds no value.
+#[test]
+fn a_compiled_sandbox_takes_its_secrets_from_podman_or_does_not_start() {
+    let repo = "version: 1\nnetwork:\n  allow: [{host: api.example.com, methods: [GET]}, sub.example.org]\n";
+    let sandbox = Sandbox::alone_with(repo, &server("  secrets:\n    PLAIN: !file plain\n"));
+    let value = in_file(&sandbox, "plain");
+    let script = "echo $PLAIN; for host in api.example.com sub.example.org; do \
+                  curl -sS -o /dev/null -w '%{http_code}\\n' https://$host/; done; \
+                  curl -sS -o /dev/null -w '%{http_code}\\n' -X POST https://api.example.com/";
+    let command = ["--session", "compiled", "--", "sh", "-c", script];
+    let compiled = sandbox.command(&[&["compile", "--target", "script"], &command[..]].concat()).output().unwrap();
+    assert_eq!(code(&compiled), 0, "{}", text(&compiled.stderr));
+    assert!(!text(&compiled.stdout).contains(&value));
+    let path = sandbox.scratch("run.sh");
+    fs::write(&path, &compiled.stdout).unwrap();
+    let run = || Command::new("sh").arg(&path).output().unwrap();
+    let without = run();
+    assert_eq!(code(&without), 125);
+    assert!(text(&without.stderr).contains("sandboxc secrets"), "{}", text(&without.stderr));
+    let secrets = sandbox.command(&[&["secrets"], &command[..]].concat()).output().unwrap();
+    assert_eq!(code(&secrets), 0, "{}", text(&secrets.stderr));
+    let made = sandbox.scratch("secrets.yaml");
+    fs::write(&made, &secrets.stdout).unwrap();
+    podman(&["kube", "play", made.to_str().unwrap()]);
+    let with = run();
+    let down = podman(&["secret", "ls", "--format", "{{.Name}}"]);
+    let names: Vec<&str> = down.lines().filter(|name| name.starts_with("sandboxc-")).collect();
+    assert_eq!(names.len(), 5, "{down}");
+    podman(&[&["secret", "rm"], names.as_slice()].concat());
+    assert_eq!(code(&with), 0, "{}", text(&with.stderr));
+    assert_eq!(text(&with.stdout), format!("{value}\n200\n200\n403\n"), "{}", text(&with.stderr));
+    assert!(!podman(&["volume", "ls", "--format", "{{.Name}}"]).lines().any(|name| names.contains(&name)));
+}
