@@ -276,10 +276,12 @@ data:
             ssl_preread on;
             proxy_pass $tls_name:443;
         }
-        # Two hops for a denial: the first knows the name and logs it, the second speaks TLS and says unrecognized_name.
+        # Two hops for a denial: the first knows the name and logs it, the second speaks TLS and says unrecognized_name. The
+        # client's side is not waited for much longer, since it could put off the log line for as long as it likes.
         server {
             listen unix:/tmp/sandboxc/deny.sock;
             ssl_preread on;
+            proxy_timeout 2s;
             proxy_pass unix:/tmp/sandboxc/reject.sock;
         }
         server {
