@@ -61,7 +61,7 @@ done
     echo "$code" >"$work/router.exit"
 } &
 ip address add "$egress_address/24" dev lo
-python3 "$here/upstream.py" serve "$work/dns.log" "$work/internet" >"$work/upstream.out" 2>"$work/upstream.err" &
+python3 "$here/upstream.py" serve "$work/dns.log" "$work/internet" "$work/seen" >"$work/upstream.out" 2>"$work/upstream.err" &
 {
     contained "$work/forwarder" "$work/agent.ns" -all /bin/sh /etc/sandboxc/gate.sh &&
         contained "$work/forwarder" "$work/agent.ns" "$bind" nginx -e stderr -c /etc/sandboxc/forwarder.conf

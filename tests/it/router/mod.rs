@@ -4,9 +4,11 @@
 
 mod aws;
 mod bodies;
+mod conformance;
 mod differential;
 mod dns;
 mod files;
+mod frames;
 mod guard;
 mod h2;
 mod hello;

@@ -56,6 +56,14 @@ impl Secure {
         self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush()).is_ok()
     }
 
+    /// Ends our side.
+    pub fn end(&mut self) -> &mut Self {
+        self.stream.conn.send_close_notify();
+        let _ = self.stream.flush();
+        let _ = self.stream.sock.shutdown(std::net::Shutdown::Write);
+        self
+    }
+
     /// What comes next; empty at the end.
     pub fn next(&mut self) -> Vec<u8> {
         let mut buffer = vec![0; 65536];

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A small internet behind the router under test: a name server, TLS-shaped, HTTP and TCP servers. Standard library only.
 
-usage: upstream.py addresses | serve LOG CERTIFICATES     prints `ready` when it serves; logs each DNS query, `TYPE NAME
-SERVER`, to LOG
+usage: upstream.py addresses | serve LOG CERTIFICATES SEEN     prints `ready` when it serves; logs each DNS query, `TYPE
+NAME SERVER`, to LOG, and what HTTP servers read to SEEN: `{"request": N, "head": TEXT}`, then `{"request": N, "body": TEXT}`
+where a body is read, each byte a character
 
 Names say what they resolve to: the first label `ip-203-0-113-10` (several with `-and-` between), `rebind-A` (203.0.113.10 at
 first, A ever after), `cname-A` (by way of another name), `nx`, `v6only`; any other is 203.0.113.30 below secure.test, where
@@ -10,6 +11,7 @@ port 443 speaks TLS, else 203.0.113.10. TTL is 0 throughout.
 """
 import hashlib
 import itertools
+import json
 import os
 import socket
 import ssl
@@ -26,6 +28,8 @@ SECURE = ["203.0.113.30", "10.55.0.30"]
 NAME_SERVERS = ["203.0.113.53", "203.0.113.54", "203.0.113.55"]
 SILENT = "203.0.113.55"
 seen = {}
+requests = itertools.count()
+record = None
 
 
 def addresses_of(name):
@@ -137,6 +141,19 @@ def head_of(client, buffer):
     return head, rest
 
 
+def note(what, data, request=None):
+    """Before any answer, so that whoever has the answer finds it."""
+    request = next(requests) if request is None else request
+    record.write((json.dumps({"request": request, what: data.decode("latin-1")}) + "\n").encode())
+    return request
+
+
+def whole(client, head, buffer, request):
+    body = b"".join(body_of(client, head, buffer))
+    note("body", body[:65536], request)
+    return body
+
+
 def body_of(client, head, buffer):
     """Yields the pieces of a request body, undone of chunking."""
     lower = head.lower()
@@ -191,10 +208,11 @@ class Https:
                 return
             if any(head.split(b" ")[1].startswith(path) for path in SPECIAL):
                 return http_one(client, where, head, rest)
+            number = note("head", head)
             if head.split(b" ")[1].startswith(b"/empty/"):
                 client.sendall(b"HTTP/1.1 %s Empty\r\nETag: \"x\"\r\n\r\n" % head.split(b" ")[1][7:10])
                 continue
-            body = b"".join(body_of(client, head, rest))
+            body = whole(client, head, rest, number)
             rest = b""
             answer = b"%s connection=%d request=%d\n%s\r\n\r\n%s" % (
                 where.encode(), connection, request, head, body)
@@ -249,6 +267,7 @@ def http(client, where):
 def http_one(client, where, head, rest):
     """Answers with the request's head as it arrived; some paths do more."""
     path = head.split(b" ")[1] if b" " in head else b""
+    number = note("head", head)
     plain = lambda body, extra=b"": client.sendall(
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n" % (len(body), extra) + body)
     if path.startswith(b"/sse"):
@@ -267,11 +286,13 @@ def http_one(client, where, head, rest):
             client.sendall(block[:size])
             size -= len(block[:size])
     elif path.startswith(b"/upload"):
-        started, first, digest, total = time.time(), None, hashlib.sha256(), 0
+        started, first, digest, total, start = time.time(), None, hashlib.sha256(), 0, b""
         for piece in body_of(client, head, rest):
             first = first or time.time()
             digest.update(piece)
             total += len(piece)
+            start += piece[:65536 - len(start)]
+        note("body", start, number)
         early = bool(first and time.time() - first > 0.3)
         plain(b"%d %s streamed=%d\n" % (total, digest.hexdigest().encode(), early))
     elif path.startswith(b"/ws"):
@@ -289,12 +310,15 @@ def http_one(client, where, head, rest):
         time.sleep(0.6)
         plain(b"late")
     else:
+        whole(client, head, rest, number)
         plain(where.encode() + b"\n" + head)
 
 
 def main():
+    global record
     if sys.argv[1] == "addresses":
         return print(*ADDRESSES, *SECURE, *NAME_SERVERS)
+    record = open(sys.argv[4], "ab", buffering=0)
     name_servers(sys.argv[2])
     for address in ADDRESSES:
         serve(address, 443, tls)

@@ -1,0 +1,145 @@
+//! The corpus of `tests/conformance` as data, what it must be like, and what decides without a router.
+//! `router::conformance` sends its bytes to a real one.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+pub mod case;
+pub mod decide;
+pub mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use sandboxc::config::Resolved;
+use sandboxc::policy::Reason;
+
+use crate::config::World;
+use case::{Case, Step, Upstream};
+
+/// Where the corpus is.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance")
+}
+
+/// Every case, sorted by name. A file that cannot be read fails the test.
+pub fn cases() -> &'static [Case] {
+    static CASES: OnceLock<Vec<Case>> = OnceLock::new();
+    CASES.get_or_init(|| {
+        let mut files = Vec::new();
+        for group in fs::read_dir(root()).unwrap().flatten().filter(|entry| entry.path().is_dir()) {
+            files.extend(fs::read_dir(group.path()).unwrap().flatten().map(|entry| entry.path()));
+        }
+        files.sort();
+        let read = |path: &PathBuf| {
+            let name = path.strip_prefix(root()).unwrap().with_extension("").to_string_lossy().into_owned();
+            assert_eq!(path.extension().and_then(|e| e.to_str()), Some("case"), "{name}");
+            Case::read(&name, &fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"))
+        };
+        files.iter().map(read).collect()
+    })
+}
+
+/// The cases that are wanted by their config, each with what the loader makes of it.
+pub fn by_config(wanted: impl Fn(&Case) -> bool) -> Vec<(World, Resolved, Vec<&'static Case>)> {
+    let mut groups: BTreeMap<_, Vec<&Case>> = BTreeMap::new();
+    for case in cases().iter().filter(|case| wanted(case)) {
+        groups.entry(&case.config).or_default().push(case);
+    }
+    let load = |((repo, server), cases): (&(String, Option<String>), Vec<&'static Case>)| {
+        let world = World::new();
+        world.repo(repo);
+        if let Some(server) = server {
+            world.server(server);
+        }
+        let resolved = world.resolved();
+        (world, resolved, cases)
+    };
+    groups.into_iter().map(load).collect()
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// The file as text.
+fn source(case: &Case) -> String {
+    fs::read_to_string(root().join(format!("{}.case", case.name))).unwrap()
+}
+
+#[test]
+fn there_are_enough_and_every_group_is_described() {
+    assert!(cases().len() >= 150, "{}", cases().len());
+    let groups: BTreeSet<&str> = cases().iter().map(|case| case.name.split('/').next().unwrap()).collect();
+    for group in groups {
+        assert!(readme().contains(&format!("| `{group}/` |")), "the README does not know {group}");
+    }
+}
+
+#[test]
+fn every_denial_has_a_twin_that_is_allowed() {
+    let verdict = |name: &str| cases().iter().find(|case| case.name == name).map(|case| case.expect.verdict.as_str());
+    for case in cases() {
+        match (case.expect.verdict.as_str(), &case.twin) {
+            ("deny", Some(twin)) => assert_eq!(verdict(twin), Some("allow"), "{}'s twin {twin}", case.name),
+            ("deny", None) => panic!("{} has no twin", case.name),
+            ("allow", None) => {}
+            other => panic!("{}: {other:?}", case.name),
+        }
+    }
+}
+
+#[test]
+fn no_case_says_what_another_says() {
+    let mut whys: BTreeMap<String, &str> = BTreeMap::new();
+    for case in cases() {
+        // What is sent to whom; why and what comes of it do not make a case another one.
+        let text = source(case);
+        let (_, sent) = text.split_once("== repo").unwrap();
+        let (sent, _) = sent.split_once("== expect").unwrap();
+        let twice = whys.insert(sent.to_owned() + &case.question.1, &case.name);
+        assert_eq!(twice, None, "{} repeats it", case.name);
+        assert!(case.why.ends_with(['.', '!']), "{}: `why` is a sentence", case.name);
+    }
+}
+
+#[test]
+fn expectations_are_consistent() {
+    for case in cases() {
+        let name = &case.name;
+        let codes: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.code()).collect();
+        assert!(codes.contains(case.expect.reason.as_str()), "{name}: {}", case.expect.reason);
+        assert_eq!(case.expect.verdict == "allow", case.expect.reason == "allowed", "{name}");
+        let refused = case.expect.status == ["refused"];
+        assert_eq!(case.logs.is_empty(), refused, "{name}: a line for each decision");
+        assert!(refused || case.steps.iter().any(|step| matches!(step, Step::Send(_))), "{name} sends nothing");
+        if case.expect.verdict == "allow" {
+            assert!(case.expect.upstream != Upstream::Nothing, "{name}: what was allowed arrives");
+        }
+        let known = |from: &Case| from.twin.iter().all(|twin| twin != name);
+        assert!(known(case), "{name} is its own twin");
+    }
+}
+
+#[test]
+fn the_readme_knows_every_reason_and_every_key() {
+    let readme = readme();
+    for reason in cases().iter().map(|case| case.expect.reason.as_str()).collect::<BTreeSet<_>>() {
+        assert!(readme.contains(&format!("| `{reason}` |")), "{reason}");
+    }
+    let number = cases().len().to_string();
+    assert!(readme.contains(&format!("{number} cases")), "the README counts them: {number}");
+}
+
+#[test]
+fn rows_of_the_replays_name_their_cases() {
+    // A row that the corpus claims to hold is a row of the table of replays.
+    let table = fs::read_to_string(root().join("../REPLAYS.md")).unwrap();
+    for case in cases() {
+        for row in source(case).lines().filter_map(|line| line.strip_prefix("replay: ")).flat_map(str::split_whitespace)
+        {
+            assert!(table.contains(row), "{}: {row}", case.name);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The corpus of `tests/conformance`, byte by byte, against the real router: what it answers, what reaches the other
+//! side, and what it logs. One router serves all cases with the same config.
+
+use std::io::{ErrorKind, Read as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use sandboxc::policy::{HostName, Policy, canonical};
+use serde_json::Value;
+
+use super::frames;
+use super::hello::is_unrecognized_name;
+use super::secure::Secure;
+use super::wire::{Wire, statuses};
+use super::world::World;
+use crate::conformance::by_config;
+use crate::conformance::case::{Case, Pairs, Step, Upstream};
+use crate::conformance::decide::shown;
+use crate::conformance::text::{Secrets, Text};
+
+/// Groups that the router cannot pass yet; empty once it is whole.
+const WAITING: [&str; 1] = ["credentials/"];
+
+/// A client's connection.
+enum Client {
+    Plain(Wire),
+    Tls(Box<Secure>),
+}
+
+impl Client {
+    fn send(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Plain(wire) => _ = wire.send(bytes),
+            Self::Tls(secure) => _ = secure.send(bytes),
+        }
+    }
+
+    /// What comes next; empty at the end.
+    fn next(&mut self) -> Vec<u8> {
+        let Self::Plain(wire) = self else {
+            let Self::Tls(secure) = self else { unreachable!() };
+            return secure.next();
+        };
+        let mut buffer = vec![0; 65536];
+        match wire.0.read(&mut buffer) {
+            Ok(n) => buffer[..n].to_vec(),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => panic!("nothing comes"),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn end(&mut self) {
+        match self {
+            Self::Plain(wire) => _ = wire.end(),
+            Self::Tls(secure) => _ = secure.end(),
+        }
+    }
+}
+
+/// One case on its way.
+struct Run<'a> {
+    world: &'a World,
+    case: &'a Case,
+    secrets: &'a Secrets,
+    client: Client,
+    sent: Vec<u8>,
+    read: Vec<u8>,
+    ended: bool,
+}
+
+impl Run<'_> {
+    fn more(&mut self) {
+        let bytes = self.client.next();
+        self.ended = bytes.is_empty();
+        self.read.extend(bytes);
+    }
+
+    fn steps(&mut self) {
+        let mut read_to = 0;
+        for step in &self.case.steps {
+            match step {
+                Step::Send(text) => {
+                    let bytes = text.fill(self.secrets);
+                    self.client.send(&bytes);
+                    self.sent.extend(bytes);
+                }
+                Step::Pause(ms) => std::thread::sleep(Duration::from_millis(*ms)),
+                Step::Await(text) => {
+                    let wanted = text.fill(self.secrets);
+                    loop {
+                        if let Some(at) = find(&self.read[read_to..], &wanted) {
+                            read_to += at + wanted.len();
+                            break;
+                        }
+                        assert!(!self.ended, "the end before {:?}: {}", show(&wanted), show(&self.read));
+                        self.more();
+                    }
+                }
+            }
+        }
+    }
+
+    fn statuses(&self) -> Vec<String> {
+        if self.case.connect.alpn.as_deref() == Some("h2") {
+            return frames::answers(&self.read).values().filter(|a| a.ended).map(|a| a.status.clone()).collect();
+        }
+        statuses(&String::from_utf8_lossy(&self.read)).into_iter().map(str::to_owned).collect()
+    }
+
+    /// All that is to come has come, as far as can be told without the end.
+    fn is_answered(&self) -> bool {
+        let expect = &self.case.expect;
+        match expect.status[0].as_str() {
+            "none" if expect.upstream == Upstream::Bytes => self.echoed().len() >= self.sent.len(),
+            "alert" | "none" => false,
+            _ => !expect.closed && self.statuses().len() >= expect.status.len(),
+        }
+    }
+
+    /// What a server that sends everything back has got.
+    fn echoed(&self) -> &[u8] {
+        let line = find(&self.read, b"\n").filter(|_| self.read.starts_with(b"here is "));
+        line.map_or(&[], |at| &self.read[at + 1..])
+    }
+
+    fn finish(&mut self) {
+        while !self.ended && !self.is_answered() {
+            self.more();
+        }
+        if !self.ended {
+            self.client.end();
+        }
+        while !self.ended {
+            self.more();
+        }
+        // Who has the end goes away, or nginx would read for two more seconds before it writes its line. That it does so
+        // in the end is shown by a handshake that says `closed`.
+        if !(self.case.expect.closed && self.case.expect.status == ["alert"]) {
+            self.client.end();
+        }
+    }
+
+    fn check_answer(&self) {
+        let expect = &self.case.expect;
+        let text = show(&self.read);
+        let wanted: Vec<&str> = expect.status.iter().map(String::as_str).collect();
+        match wanted[..] {
+            ["alert"] => assert!(is_unrecognized_name(&self.read), "no alert: {:x?}", self.read),
+            ["none"] => assert!(self.statuses().is_empty(), "{text}"),
+            _ => assert_eq!(self.statuses(), wanted, "{text}"),
+        }
+        // A refusal tells its reader why, unless it has no body or is no HTTP.
+        let http = wanted[0].parse::<u16>().is_ok() && self.case.question.0 != "HEAD";
+        if expect.verdict == "deny" && http {
+            assert!(text.contains(&format!("\"reason\":\"{}\"", expect.reason)), "another reason: {text}");
+        }
+        for with in &expect.answer_with {
+            assert!(find(&self.read, &with.fill(self.secrets)).is_some(), "{with:?} is not in {text}");
+        }
+        for without in &expect.answer_without {
+            assert!(find(&self.read, &without.fill(self.secrets)).is_none(), "{without:?} is in {text}");
+        }
+    }
+
+    /// `seen`: what HTTP servers have read meanwhile.
+    fn check_upstream(&self, seen: &[Value]) {
+        let expect = &self.case.expect;
+        let part =
+            |what: &str| -> Vec<Vec<u8>> { seen.iter().filter_map(|one| one[what].as_str()).map(latin1).collect() };
+        let (heads, bodies) = (part("head"), part("body"));
+        match &expect.upstream {
+            Upstream::Nothing => {
+                assert!(seen.is_empty() && !self.read.starts_with(b"here is "), "{seen:?} {}", show(&self.read));
+            }
+            Upstream::Bytes => {
+                let total = self.sent.len();
+                assert_eq!(show(self.echoed()), show(&self.sent) + &format!("end after {total}\n"));
+            }
+            Upstream::Requests(lines) => {
+                let line = |head: &Vec<u8>| show(&head[..find(head, b"\r\n").unwrap_or(head.len())]);
+                let mut got: Vec<String> = heads.iter().map(line).collect();
+                if self.case.connect.alpn.is_some() {
+                    got.sort();
+                }
+                let lines: Vec<String> = lines.iter().map(|line| show(&line.fill(self.secrets))).collect();
+                assert_eq!(got, lines);
+            }
+        }
+        for header in &expect.headers {
+            let wanted = show(&header.fill(self.secrets));
+            let (name, value) = wanted.split_once(": ").expect("a header");
+            let is =
+                |line: &str| line.split_once(": ").is_some_and(|(n, v)| n.eq_ignore_ascii_case(name) && v == value);
+            assert!(heads.iter().any(|head| show(head).split("\r\n").any(is)), "no {wanted}: {seen:?}");
+        }
+        if let Some(body) = &expect.body {
+            let bodies: Vec<String> = bodies.iter().map(|body| show(body)).collect();
+            assert_eq!(bodies, [show(&body.fill(self.secrets))]);
+        }
+        let got = |text: &Text| {
+            let bytes = text.fill(self.secrets);
+            heads.iter().chain(&bodies).any(|part| find(part, &bytes).is_some())
+        };
+        for with in &expect.upstream_with {
+            assert!(got(with), "{with:?} is not in {seen:?}");
+        }
+        for without in &expect.upstream_without {
+            assert!(!got(without), "{without:?} is in {seen:?}");
+        }
+    }
+
+    fn check_log(&self, lines: &[Value]) {
+        let mut left: Vec<&Value> = lines.iter().collect();
+        for wanted in &self.case.logs {
+            let at = left.iter().position(|line| says(line, wanted));
+            let at = at.unwrap_or_else(|| panic!("no line with {wanted:?} among {lines:#?}"));
+            left.remove(at);
+        }
+    }
+}
+
+/// True if a line of the log has these values, read as the session's own log writes them.
+fn says(line: &Value, wanted: &Pairs) -> bool {
+    wanted.iter().all(|(key, value)| {
+        let said = shown(&line[key.as_str()]);
+        let said = match key.as_str() {
+            "host" => HostName::from_wire(&said).map_or(said, |name| name.as_str().to_owned()),
+            "path" => canonical(&said).unwrap_or(said),
+            _ => said,
+        };
+        let text = Text::read(value).map_or_else(|_| value.clone(), |text| show(&text.fill(&Secrets::default())));
+        let text = if key == "path" { canonical(&text).unwrap_or(text) } else { text };
+        said == text
+    })
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window == what)
+}
+
+fn show(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn latin1(text: &str) -> Vec<u8> {
+    text.chars().map(|c| u8::try_from(u32::from(c)).expect("a byte")).collect()
+}
+
+/// Connects as a case says; `None` if it is refused, and that is right.
+fn connect(world: &World, case: &Case) -> Option<Client> {
+    let port = case.connect.port;
+    let expects = |status: &str| case.expect.status == [status];
+    if let Some(host) = &case.connect.host {
+        let route = world.net.tcp.iter().find(|route| route.name == *host).expect("a route");
+        let wire = Wire::to(world, route.loopback.into(), port);
+        assert_eq!(wire.is_err(), expects("refused"), "{:?}", wire.err());
+        return wire.ok().map(Client::Plain);
+    }
+    let Some(name) = &case.connect.tls else { return Some(Client::Plain(Wire::to_router(world, port))) };
+    let protocols: Vec<&str> = case.connect.alpn.iter().map(String::as_str).collect();
+    match Secure::try_to(world, name, &protocols) {
+        Ok(secure) => {
+            assert!(!expects("alert"), "a handshake with {name}");
+            Some(Client::Tls(Box::new(secure)))
+        }
+        Err(error) => {
+            assert!(expects("alert") && error.to_string().contains("UnrecognisedName"), "{error}");
+            None
+        }
+    }
+}
+
+/// What has been read by HTTP servers and not been looked at yet.
+fn unread(world: &World, from: &mut usize) -> Vec<Value> {
+    let text = world.read("seen");
+    let whole = text.rfind('\n').map_or(0, |at| at + 1);
+    let new = text.get(*from..whole).unwrap_or_default();
+    *from = whole;
+    new.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+/// Runs cases one after another; the result is what failed.
+fn run(policy: &Policy, cases: &[&Case]) -> Vec<String> {
+    let Some(world) = World::start(policy.clone()) else { return Vec::new() };
+    let secrets = Secrets::default();
+    let (mut seen_to, mut logged) = (0, 0);
+    let mut failures = Vec::new();
+    for case in cases {
+        let one = || {
+            let mut lines = Vec::new();
+            let run = connect(&world, case).map(|client| {
+                let mut run = Run {
+                    world: &world,
+                    case,
+                    secrets: &secrets,
+                    client,
+                    sent: Vec::new(),
+                    read: Vec::new(),
+                    ended: false,
+                };
+                run.steps();
+                run.finish();
+                run.check_answer();
+                run
+            });
+            world.wait("the lines of the log", || {
+                lines = world.decisions();
+                lines.len() >= logged + case.logs.len()
+            });
+            let lines = lines.split_off(logged.min(lines.len()));
+            assert_eq!(lines.len(), case.logs.len(), "lines of the log: {lines:#?}");
+            if let Some(run) = run {
+                run.check_upstream(&unread(run.world, &mut seen_to));
+                run.check_log(&lines);
+            }
+        };
+        let failed = catch_unwind(AssertUnwindSafe(one)).err();
+        if let Some(panic) = failed {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+            failures.push(format!("{}: {}", case.name, text.unwrap_or_default()));
+            std::thread::sleep(Duration::from_millis(500));
+            unread(&world, &mut seen_to);
+        }
+        logged = world.decisions().len();
+    }
+    failures
+}
+
+#[test]
+fn the_router_does_what_the_corpus_says() {
+    // `CASE=hosts/` runs those whose names start so.
+    let only = std::env::var("CASE").unwrap_or_default();
+    let waits = |case: &Case| WAITING.iter().any(|group| case.name.starts_with(group));
+    let groups = by_config(|case| !waits(case) && case.name.starts_with(&only));
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for (_, resolved, cases) in &groups {
+            running.push(scope.spawn(move || run(&resolved.policy, cases)));
+        }
+        running.into_iter().flat_map(|one| one.join().expect("a group")).collect()
+    });
+    assert!(failures.is_empty(), "{} failed\n{}", failures.len(), failures.join("\n\n"));
+}
