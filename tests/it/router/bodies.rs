@@ -80,7 +80,7 @@ fn the_server_gets_what_was_read_and_nothing_else() {
             assert_eq!(read["variables"]["x"], "ü");
         }
     }
-    let line = world.decisions().into_iter().find(|line| line["tier"] == "http" && line["status"] == 200).unwrap();
+    let line = world.first_decision(|line| line["tier"] == "http" && line["status"] == 200);
     assert_eq!((&line["verdict"], &line["rule"]), (&"allow".into(), &"repo.allow[0]".into()));
 }
 
@@ -171,7 +171,7 @@ fn bodies_that_have_two_readings_are_refused() {
     let answer =
         https(world, "gql.secure.test", post("gql.secure.test", "/graphql", "Content-Encoding: identity\r\n", good));
     assert_eq!(answer.get(9..12), Some("200"), "{answer}");
-    let line = world.decisions().into_iter().find(|line| line["reason"] == "bad-body").unwrap();
+    let line = world.first_decision(|line| line["reason"] == "bad-body");
     assert_eq!((&line["verdict"], &line["rule"]), (&"deny".into(), &"repo.allow[0]".into()));
 }
 

@@ -225,11 +225,7 @@ fn sni_and_host_must_be_one_name_for_each_request() {
         let answer = secure.send(one(host)).answer();
         assert_eq!(answer.get(9..12), Some(status), "{host}: {answer}");
     }
-    let line = world
-        .decisions()
-        .into_iter()
-        .find(|line| line["reason"] == "misdirected" && line["host"] == "evil.test")
-        .unwrap();
+    let line = world.first_decision(|line| line["reason"] == "misdirected" && line["host"] == "evil.test");
     assert_eq!((&line["verdict"], &line["rule"], &line["status"]), (&"deny".into(), &"".into(), &421.into()));
 }
 

@@ -150,6 +150,16 @@ impl World {
         whole.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line:?}"))).collect()
     }
 
+    /// The first decision of a kind; waits for it.
+    pub fn first_decision(&self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let mut found = None;
+        self.wait("a decision", || {
+            found = self.decisions().into_iter().find(|line| is_it(line));
+            found.is_some()
+        });
+        found.expect("just found")
+    }
+
     /// The one decision whose field has a value; waits for it.
     pub fn decision(&self, field: &str, value: &str) -> Value {
         let mut found = Vec::new();
