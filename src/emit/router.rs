@@ -54,8 +54,7 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
         "bodies": asked.bodies(),
         "inspected": inspected,
         "depths": inspect::depths(&tls),
-        // Query strings often hold secrets.
-        "log_query": false,
+        "log_query": net.log_query,
     });
 
     let dns = json!({ "router": net.router_address });

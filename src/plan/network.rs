@@ -23,6 +23,9 @@ pub struct SandboxNetwork {
     pub upstream_dns: Vec<IpAddr>,
     /// Loopback address in the agent pod that every allowed name without a named port resolves to.
     pub web_loopback: Ipv4Addr,
+    /// The network log keeps query strings.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub log_query: bool,
     /// One per allowed `host:port`, sorted by host and port.
     pub tcp: Vec<TcpRoute>,
 }

@@ -63,6 +63,7 @@ pub(super) fn sandbox_network(resolved: &Resolved, session: &str, attempt: u32) 
         egress,
         upstream_dns,
         web_loopback: Ipv4Addr::new(127, 0, 1, 1),
+        log_query: resolved.log_query,
         tcp: tcp_routes(&resolved.policy)?,
     })
 }

@@ -133,7 +133,7 @@ fn status_of(block: &[u8]) -> String {
 }
 
 #[test]
-fn each_stream_is_a_request_of_its_own() {
+fn r_80_each_stream_is_a_request_of_its_own() {
     let Some(world) = shared() else { return };
     let mut h2 = H2::to(world, "api.secure.test");
     let first = h2.get(1, "api.secure.test", "/repos/h2/issues?x=1");

@@ -198,7 +198,7 @@ fn paths_of_two_readings_are_refused() {
 }
 
 #[test]
-fn sni_and_host_must_be_one_name_for_each_request() {
+fn r_47_sni_and_host_must_be_one_name_for_each_request() {
     let Some(world) = shared() else { return };
     for host in [
         "open.secure.test",
@@ -230,7 +230,7 @@ fn sni_and_host_must_be_one_name_for_each_request() {
 }
 
 #[test]
-fn targets_elsewhere_are_refused() {
+fn r_49_targets_elsewhere_are_refused() {
     let Some(world) = shared() else { return };
     for (line, status) in [
         ("GET https://open.secure.test/ HTTP/1.1", "403"),

@@ -1,10 +1,13 @@
 //! The log of the inspecting tier: one line a request, which no byte of the request forges, splits or
 //! suppresses.
 
+use sandboxc::source::Sourced;
+
 use super::inspected::policy;
 use super::secure::{Secure, https};
 use super::wire::get;
 use super::world::World;
+use crate::fixture::resolved;
 
 #[test]
 fn no_byte_of_a_request_forges_splits_or_suppresses_a_line() {
@@ -53,6 +56,25 @@ fn no_byte_of_a_request_forges_splits_or_suppresses_a_line() {
         assert_eq!((&decision["tier"], &decision["port"]), (&"inspected".into(), &443.into()), "{line}");
         assert!(!decision["path"].as_str().unwrap().contains('?'), "{line}");
     }
+}
+
+#[test]
+fn query_strings_are_kept_where_the_server_says_so() {
+    let mut resolved = resolved();
+    resolved.policy = policy();
+    resolved.log_query = true;
+    resolved.upstream_dns = vec![Sourced::built_in("203.0.113.53".parse().unwrap())];
+    let Some(world) = World::start_resolved(&resolved, |_| ()) else { return };
+    https(&world, "open.secure.test", get("open.secure.test", "/kept?a=1&b=\"\\?c"));
+    let line = world.decision("path", "/kept");
+    assert_eq!(line["query"], "a=1&b=\"\\?c");
+    https(
+        &world,
+        "open.secure.test",
+        get("open.secure.test", &format!("/long{}?{}", "\"".repeat(3000), "\\".repeat(3000))),
+    );
+    world.wait("its line", || world.decisions().len() == 2);
+    assert!(world.read("out").lines().all(|line| line.len() < 4096));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use sandboxc::config::Resolved;
 use sandboxc::emit;
 use sandboxc::emit::router::{forwarder_files, router_files};
 use sandboxc::plan::SandboxNetwork;
@@ -42,14 +43,20 @@ impl World {
 
     /// The same, with faults put into the emitted files.
     pub fn start_edited(policy: Policy, upstream_dns: &[&str], edit: impl Fn(&mut emit::File)) -> Option<Self> {
+        let mut resolved = resolved();
+        resolved.policy = policy;
+        let resolvers = upstream_dns.iter().map(|text| text.parse().expect("an address"));
+        resolved.upstream_dns = resolvers.map(sandboxc::source::Sourced::built_in).collect();
+        Self::start_resolved(&resolved, edit)
+    }
+
+    /// The same, of a whole config.
+    pub fn start_resolved(resolved: &Resolved, edit: impl Fn(&mut emit::File)) -> Option<Self> {
         if std::env::var_os("SANDBOXC_NO_ROUTER").is_some() {
             return None;
         }
-        let mut resolved = resolved();
-        resolved.policy = policy.clone();
-        let resolvers = upstream_dns.iter().map(|text| text.parse().expect("an address"));
-        resolved.upstream_dns = resolvers.map(sandboxc::source::Sourced::built_in).collect();
-        let net = plan_of(&resolved, &["true"]).network.expect("a sandboxed network");
+        let policy = resolved.policy.clone();
+        let net = plan_of(resolved, &["true"]).network.expect("a sandboxed network");
         let work = tempfile::tempdir().expect("a directory");
         Self::write(work.path(), &net, &policy, edit);
         super::mint::mint(work.path(), &policy);
