@@ -17,6 +17,10 @@ use crate::plan::Plan;
 
 pub use probe::session;
 
+/// What gives a user the ids that containers need.
+pub const MEND_IDS: &str =
+    "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER && podman system migrate";
+
 /// How a promise stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

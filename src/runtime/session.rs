@@ -6,6 +6,7 @@ use std::thread;
 use super::RuntimeError;
 use super::conmon::all_run;
 use super::ctrlog;
+use super::doctor::MEND_IDS;
 use super::fault::point;
 use super::podman::Podman;
 use super::state::State;
@@ -79,6 +80,15 @@ impl<'a> Session<'a> {
             return RuntimeError::Host(format!(
                 "this user's kernel keys are used up, and each container needs one: end other sessions, or raise the \
                  number, e.g. `sudo sysctl kernel.keys.maxkeys=2000` ({said})"
+            ));
+        }
+        // crun's and podman's own words where the user namespace has fewer ids than the images and services use.
+        let ids = ["setresgid", "setresuid", "newuidmap", "newgidmap", "insufficient UIDs or GIDs", "UID/GID"];
+        if let RuntimeError::Podman { said, .. } = &error
+            && ids.iter().any(|word| said.contains(word))
+        {
+            return RuntimeError::Host(format!(
+                "this user's subordinate ids do not reach; `{MEND_IDS}` gives 65536 ({said})"
             ));
         }
         let agent = (self.plan.agent.image.value.reference(), "agent");

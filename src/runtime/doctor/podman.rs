@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::podman::Podman;
-use super::{Check, told};
+use super::{Check, MEND_IDS, told};
 use crate::emit::Podman as Version;
 
 type Full = (u32, u32, u32);
@@ -101,7 +101,7 @@ fn judge(info: &Value) -> Vec<Check> {
             "subids",
             "this user has 65536 subordinate ids",
             format!("{subids} in one range"),
-            "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER && podman system migrate",
+            MEND_IDS,
         ),
         or(
             backend == "netavark",
