@@ -4,6 +4,7 @@
 //! ([`Policy::table`]); nothing here judges a host itself. May depend on: `plan`, `policy`, `source`.
 
 mod dns;
+mod github;
 mod hosts;
 mod inspect;
 mod render;
@@ -36,8 +37,9 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
     tcp::check_addresses(net, policy, tls.iter().chain(&web))?;
     let routes = tcp::routes(net, policy)?;
     let upstream = upstream(net)?;
-    let guarded = dns::resolver_names(&tls, &web, &routes, false);
-    let private = dns::resolver_names(&tls, &web, &routes, true);
+    let minted = github::minted(policy);
+    let guarded = dns::resolver_names(&tls, &web, &routes, &minted, false);
+    let private = dns::resolver_names(&tls, &web, &routes, &minted, true);
     let resolvers = json!({ "guarded": !guarded.is_empty(), "private": !private.is_empty() });
     let listeners = tcp::listeners(net, &routes, !guarded.is_empty(), !private.is_empty());
     let asked = Asked::of(tls.iter().chain(&web));
@@ -53,6 +55,7 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
         "asked": asked.any(),
         "bodies": asked.bodies(),
         "inspected": inspected,
+        "minted": minted,
         "depths": inspect::depths(&tls),
         "log_query": net.log_query,
     });
@@ -60,7 +63,10 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
     let dns = json!({ "router": net.router_address });
     let mut files = vec![
         table("dns.conf", "dns.conf", dns, &dns::lines(net, &tls, &web))?,
-        file("entry.sh", json!({ "resolvers": resolvers, "listeners": listeners, "inspected": inspected }))?,
+        file(
+            "entry.sh",
+            json!({ "resolvers": resolvers, "listeners": listeners, "inspected": inspected, "minted": minted }),
+        )?,
         file("nginx.conf", nginx.clone())?,
         file("refusal.js", json!({ "reasons": reasons() }))?,
     ];
@@ -73,6 +79,10 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
     }
     if !inspected.is_empty() {
         files.push(file("inspected.conf", nginx)?);
+    }
+    if !minted.is_empty() {
+        files.push(file("github.conf", json!({ "minted": minted }))?);
+        files.extend(github::MODULES.map(|(name, text)| File::new(format!("router/{name}"), text)));
     }
     for (port, map) in [(443, tls_map), (80, web_map)] {
         files.push(table("hosts.map", &format!("hosts-{port}.map"), json!({ "port": port }), &map.lines)?);

@@ -2,7 +2,7 @@
 // router.
 //
 // `tick` runs every 100 ms and only looks at the clock: nginx ends a periodic call that still runs at the next turn.
-// What is due it asks for at `control.sock`, whose locations (/mint/NAME, /revoke) go on when `tick` hangs up. All
+// What is due it asks for at `control.sock`, whose locations (/mint/NAME, /revoke/NAME) go on when `tick` hangs up. All
 // state is in the shared dictionary `github`, since each call has a script of its own. Requests read a token there and
 // never wait.
 import fs from 'fs';
@@ -60,28 +60,18 @@ function lifeOf(expires, date, now) {
 
 async function tick() {
     const shared = state();
-    const now = Date.now();
-    let path = '';
-    if (shared.get('ending') !== undefined || exists(ENDING)) {
-        path = shared.add('ending', '1') ? '/revoke' : '';
-        await ask(path);
-        return;
+    const ending = shared.get('ending') !== undefined || exists(ENDING);
+    if (ending) {
+        shared.set('ending', '1');
     }
-    for (let i = 0; i < credentials.length; i++) {
-        const name = credentials[i].name;
-        if (now >= Number(shared.get(`next ${name}`) || 0) && shared.add(`busy ${name}`, '1', LONGEST_MINT)) {
-            path = `/mint/${name}`;
-            break;
-        }
-    }
-    await ask(path);
+    const due = (name) => (ending ? shared.add(`revoke ${name}`, '1')
+        : Date.now() >= Number(shared.get(`next ${name}`) || 0) && shared.add(`busy ${name}`, '1', LONGEST_MINT));
+    const names = credentials.map((one) => one.name).filter(due);
+    await Promise.all(names.map((name) => ask(`/${ending ? 'revoke' : 'mint'}/${name}`)));
 }
 
 // The answer is not waited for: `js_fetch_timeout` of this location ends the wait, and nginx the work does not.
 async function ask(path) {
-    if (path === '') {
-        return;
-    }
     try {
         await ngx.fetch(CONTROL + path, { headers: { Host: 'control' } });
     } catch (_) {
@@ -98,14 +88,19 @@ function exists(path) {
     }
 }
 
+function named(r) {
+    const name = r.uri.split('/')[2];
+    return credentials.find((one) => one.name === name);
+}
+
 async function mint(r) {
-    const name = r.uri.slice('/mint/'.length);
     const shared = state();
-    const credential = credentials.find((one) => one.name === name);
+    const credential = named(r);
     if (!credential) {
         r.return(404);
         return;
     }
+    const name = credential.name;
     let failure = '';
     try {
         const life = await request(credential);
@@ -188,15 +183,22 @@ async function revokeOne(credential, value) {
     }
 }
 
-// Every token that may still live. entry.sh waits a moment for the file that this ends with.
+// Every token of one credential that may still live. entry.sh waits a moment for the file that the last one makes.
 async function revoke(r) {
     const shared = state();
-    const names = [];
-    credentials.forEach((one) => ['token', 'old'].forEach((kind) => names.push([one, `${kind} ${one.name}`])));
-    const values = names.map((one) => shared.get(one[1]));
-    names.forEach((one) => shared.delete(one[1]));
-    await Promise.all(names.map((one, i) => revokeOne(one[0], values[i])));
-    fs.writeFileSync(REVOKED, '');
+    const credential = named(r);
+    if (!credential) {
+        r.return(404);
+        return;
+    }
+    const keys = ['token', 'old'].map((kind) => `${kind} ${credential.name}`);
+    const values = keys.map((key) => shared.get(key));
+    keys.forEach((key) => shared.delete(key));
+    await Promise.all(values.map((value) => revokeOne(credential, value)));
+    shared.set(`revoked ${credential.name}`, '1');
+    if (credentials.every((one) => shared.get(`revoked ${one.name}`) !== undefined)) {
+        fs.writeFileSync(REVOKED, '');
+    }
     r.return(204);
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use super::github::Minted;
 use super::tcp::Route;
 use crate::plan::SandboxNetwork;
 use crate::policy::{Row, Scope, Verdict};
@@ -83,7 +84,13 @@ fn parent(name: &str) -> Option<&str> {
 
 /// The domains that one of the resolvers may ask for (each with everything below, since dnsmasq knows no exact
 /// `server=`; nginx asks for allowed names only). `#` is every name.
-pub(super) fn resolver_names(tls: &[Row], web: &[Row], routes: &[Route], private: bool) -> Vec<String> {
+pub(super) fn resolver_names(
+    tls: &[Row],
+    web: &[Row],
+    routes: &[Route],
+    minted: &[Minted],
+    private: bool,
+) -> Vec<String> {
     let allowed = |row: &&Row| row.decision.verdict == Verdict::Allow && row.decision.private == private;
     let scopes = tls.iter().chain(web).filter(allowed).filter_map(|row| match &row.scope {
         Scope::Below(base) if base.is_empty() => Some("#"),
@@ -92,7 +99,9 @@ pub(super) fn resolver_names(tls: &[Row], web: &[Row], routes: &[Route], private
         Scope::Addresses | Scope::Address(_) => None,
     });
     let named = routes.iter().filter(|route| route.private == private && route.address.is_none());
-    let all: BTreeSet<&str> = scopes.chain(named.map(|route| route.host.as_str())).collect();
+    // The router asks these itself, whether or not the agent may.
+    let apis = minted.iter().filter(|one| one.private == private).map(|one| one.host.as_str());
+    let all: BTreeSet<&str> = scopes.chain(named.map(|route| route.host.as_str())).chain(apis).collect();
     if all.contains("#") {
         return vec!["#".to_owned()];
     }

@@ -2,9 +2,9 @@
 """A GitHub for tests: mints installation tokens for JWTs that it verifies, and answers REST and GraphQL with what it was
 asked, to bearers of such a token. Standard library only; signatures are verified by the openssl command.
 
-usage: fake_github.py PORT CERTIFICATE KEY PUBLIC_KEY [APP_ID [INSTALLATION]]
+usage: fake_github.py ADDRESS CERTIFICATE PUBLIC_KEY [APP_ID [INSTALLATION]]    CERTIFICATE holds its key too
 
-Tests look at it and steer it below /_/, without a token:
+It serves on port 443. Tests look at it and steer it below /_/, without a token, there and in the clear on port 80:
   GET  /_/       {"mints": N, "refused": [WHY, ...], "revoked": [TOKEN, ...], "live": [TOKEN, ...], "wishes": [...]}
   POST /_/       {"life": SECONDS, "status": CODE or 0, "delay": SECONDS, "answer": TEXT or null}: from now on
 """
@@ -153,19 +153,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
 
-def serve(port, certificate, key, github):
+def serve(address, port, certificate, github):
     handler = type('Bound', (Handler,), {'github': github})
-    server = http.server.ThreadingHTTPServer(('0.0.0.0', port), handler)
+    server = http.server.ThreadingHTTPServer((address, port), handler)
     server.daemon_threads = True
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
+        context.load_cert_chain(certificate)
         # The handshake belongs to the connection's own thread.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    return server
+    threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
 if __name__ == '__main__':
-    listener = serve(int(sys.argv[1]), sys.argv[2], sys.argv[3], GitHub(*sys.argv[4:]))
+    fake = GitHub(*sys.argv[3:])
+    serve(sys.argv[1], 443, sys.argv[2], fake)
+    serve(sys.argv[1], 80, None, fake)
     print('ready', flush=True)
-    listener.serve_forever()
+    threading.Event().wait()

@@ -1,9 +1,11 @@
 //! Certificates: a session's, as the runtime makes them, and those of the servers behind the router.
 
+use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use sandboxc::policy::{Policy, Scope, Tier};
+use sandboxc::policy::{CredentialKind, Policy, Scope, Tier};
+use serde_json::{Value, json};
 
 /// Makes `materials` of a policy's inspected hosts, and `internet` for the servers behind the router, each with a
 /// certificate authority of its own.
@@ -43,6 +45,7 @@ pub fn mint(work: &Path, policy: &Policy) {
         leaf internet internet/good.pem "DNS:secure.test,DNS:*.secure.test,DNS:*.any.secure.test"
         leaf internet internet/wrong.pem "DNS:elsewhere.test"
         leaf stranger internet/untrusted.pem "DNS:untrusted.secure.test"
+        leaf stranger internet/stranger.pem "DNS:*.secure.test"
         for pair in $names; do
             leaf session "materials/tls/${pair%%,*}.pem" "DNS:${pair#*,}"
         done
@@ -55,4 +58,38 @@ pub fn mint(work: &Path, policy: &Policy) {
         .output()
         .expect("a shell");
     assert!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
+    apps(work, policy);
+}
+
+/// Adds an App's key to the materials, and its public half to what the fake knows.
+fn apps(work: &Path, policy: &Policy) {
+    let all = policy.credentials.iter().filter_map(|one| {
+        let CredentialKind::GithubApp { base_url, app_id, installation_id, repositories, permissions } = &one.kind
+        else {
+            return None;
+        };
+        Some(json!({
+            "name": one.name, "surrogate": "ghs_surrogate", "hosts": one.scopes, "methods": one.methods,
+            "paths": one.paths, "allow_foreign": one.allow_foreign, "app_id": app_id,
+            "installation_id": installation_id, "base_url": base_url, "repositories": repositories,
+            "permissions": permissions, "private_key": key(work),
+        }))
+    });
+    let all: Vec<Value> = all.collect();
+    if !all.is_empty() {
+        let text = json!({ "masked": [], "aws": [], "github": all }).to_string();
+        fs::write(work.join("materials/credentials.json"), text).expect("a file");
+    }
+}
+
+fn key(work: &Path) -> String {
+    let private = work.join("internet/app.key");
+    let run = |args: &[&str]| {
+        let status = Command::new("openssl").args(args).stderr(Stdio::null()).status().expect("openssl");
+        assert!(status.success(), "{args:?}");
+    };
+    let path = private.to_str().unwrap();
+    run(&["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", path]);
+    run(&["pkey", "-in", path, "-pubout", "-out", &path.replace(".key", ".pub")]);
+    fs::read_to_string(private).expect("a key")
 }

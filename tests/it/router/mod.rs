@@ -9,6 +9,7 @@ mod differential;
 mod dns;
 mod files;
 mod frames;
+mod github;
 mod guard;
 mod h2;
 mod hello;

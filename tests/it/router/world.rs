@@ -183,6 +183,11 @@ impl World {
         self.work.path()
     }
 
+    /// Where a file of the work directory is.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.work.path().join(name)
+    }
+
     /// An emitted file.
     pub fn file(&self, path: &str) -> String {
         fs::read_to_string(self.work.path().join(path)).expect("an emitted file")
