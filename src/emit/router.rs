@@ -3,6 +3,7 @@
 //! Invariant: every answer in these files is [`Policy::decide`]'s, asked at each name where decisions change
 //! ([`Policy::table`]); nothing here judges a host itself. May depend on: `plan`, `policy`, `source`.
 
+mod credentials;
 mod dns;
 mod github;
 mod hosts;
@@ -17,6 +18,7 @@ use super::{EmitError, File};
 use crate::plan::{Plan, SandboxNetwork};
 use crate::policy::{Policy, Reason};
 
+use credentials::Credentials;
 use inspect::Asked;
 use render::render;
 
@@ -43,7 +45,9 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
     let resolvers = json!({ "guarded": !guarded.is_empty(), "private": !private.is_empty() });
     let listeners = tcp::listeners(net, &routes, !guarded.is_empty(), !private.is_empty());
     let asked = Asked::of(tls.iter().chain(&web));
-    let inspected = inspect::inspected(&tls);
+    let credentials = Credentials::of(policy, &tls)?;
+    let inspected = inspect::inspected(&tls, &credentials);
+    let bodies = asked.bodies() || credentials.reads();
     let (tls_map, web_map) = (hosts::map(&tls, &asked), hosts::map(&web, &asked));
     let nginx = json!({
         "router": net.router_address,
@@ -53,9 +57,12 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
         "resolvers": resolvers,
         "routes": routes,
         "asked": asked.any(),
-        "bodies": asked.bodies(),
+        "bodies": bodies,
         "inspected": inspected,
         "minted": minted,
+        "credentials": credentials.any(),
+        "headers": credentials.headers(),
+        "slots": credentials.slots(),
         "depths": inspect::depths(&tls),
         "log_query": net.log_query,
     });
@@ -68,14 +75,19 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
             json!({ "resolvers": resolvers, "listeners": listeners, "inspected": inspected, "minted": minted }),
         )?,
         file("nginx.conf", nginx.clone())?,
-        file("refusal.js", json!({ "reasons": reasons() }))?,
+        file("refusal.js", json!({ "reasons": reasons(), "credentials": credentials.any() }))?,
     ];
     if asked.any() {
         files.push(table("requests.conf", "requests.conf", json!({}), &asked.lines()?)?);
     }
-    if asked.bodies() {
-        files.push(file("inspect.js", json!({ "asked": asked.bodies_json()? }))?);
+    if bodies {
+        let context = json!({ "asked": asked.bodies_json()?, "reads": credentials.reads() });
+        files.push(file("inspect.js", context)?);
         files.extend(BODY_MODULES.map(|(name, text)| File::new(format!("router/{name}"), text)));
+    }
+    if credentials.any() {
+        files.push(file("credentials.js", credentials.context())?);
+        files.extend(credentials.modules());
     }
     if !inspected.is_empty() {
         files.push(file("inspected.conf", nginx)?);

@@ -9,6 +9,7 @@ use anyhow::ensure;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::credentials::{Credentials, Masked};
 use crate::policy::{
     Decision, GRAPHQL_PATH, Inspection, PathGlob, Reason, RequestRule, Row, Rule, RuleId, Scope, Tier, Verdict,
     refused_paths,
@@ -36,6 +37,8 @@ pub(super) struct Inspected {
     exact: bool,
     private: bool,
     from: String,
+    #[serde(flatten)]
+    masked: Masked,
 }
 
 impl<'a> Asked<'a> {
@@ -105,7 +108,7 @@ impl<'a> Asked<'a> {
 }
 
 /// The servers of the hosts that are decrypted.
-pub(super) fn inspected(tls: &[Row]) -> Vec<Inspected> {
+pub(super) fn inspected(tls: &[Row], credentials: &Credentials<'_>) -> Vec<Inspected> {
     let decrypted = |row: &&Row| row.decision.verdict == Verdict::Allow && row.decision.tier == Tier::Inspected;
     let server = |(number, row): (usize, &Row)| {
         let (server_name, certificate, exact) = match &row.scope {
@@ -122,6 +125,7 @@ pub(super) fn inspected(tls: &[Row]) -> Vec<Inspected> {
             exact,
             private: row.decision.private,
             from: row.decision.from.as_ref().map_or_else(String::new, Place::short),
+            masked: credentials.at(row),
         })
     };
     tls.iter().filter(decrypted).enumerate().filter_map(server).collect()

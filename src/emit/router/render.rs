@@ -8,11 +8,12 @@ use minijinja::value::{Serde, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, UndefinedBehavior, Value};
 use serde::Serialize;
 
-const TEMPLATES: [(&str, &str); 12] = [
+const TEMPLATES: [(&str, &str); 13] = [
     ("router/entry.sh", include_str!("../../../templates/router/entry.sh.j2")),
     ("router/nginx.conf", include_str!("../../../templates/router/nginx.conf.j2")),
     ("router/inspected.conf", include_str!("../../../templates/router/inspected.conf.j2")),
     ("router/requests.conf", include_str!("../../../templates/router/requests.conf.j2")),
+    ("router/credentials.js", include_str!("../../../templates/router/credentials.js.j2")),
     ("router/inspect.js", include_str!("../../../templates/router/inspect.js.j2")),
     ("router/github.conf", include_str!("../../../templates/router/github.conf.j2")),
     ("router/hosts.map", include_str!("../../../templates/router/hosts.map.j2")),

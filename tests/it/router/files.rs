@@ -54,6 +54,26 @@ fn a_small_policy_with_requests_in_every_file() {
 }
 
 #[test]
+fn a_policy_with_credentials_in_the_files_that_know_of_them() {
+    let policy = Policy {
+        allow: with_requests(
+            "repo.allow",
+            &[("api.example.com", None), (".example.org", None), ("plain.example.com", None)],
+        ),
+        credentials: vec![
+            super::masking::masked("KEY", "api.example.com *.example.org", "authorization x-api-key"),
+            super::masking::aws("prod", "*.example.org"),
+        ],
+        ..Policy::default()
+    };
+    for file in router_files(&net_of(&policy), &policy).unwrap() {
+        if ["nginx.conf", "inspected.conf", "credentials.js", "inspect.js"].contains(&file.name()) {
+            insta::assert_snapshot!(format!("masked-{}", file.name()), file.text);
+        }
+    }
+}
+
+#[test]
 fn a_path_that_nginx_could_not_read_is_refused_with_its_line() {
     let policy = |path: String| Policy {
         allow: with_requests("repo.allow", &[("api.example.com", Some(request("GET", &path)))]),

@@ -58,11 +58,13 @@ pub fn mint(work: &Path, policy: &Policy) {
         .output()
         .expect("a shell");
     assert!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
-    apps(work, policy);
+    if let Some(values) = values(work, policy) {
+        fs::write(work.join("materials/credentials.json"), values).expect("a file");
+    }
 }
 
-/// Adds an App's key to the materials, and its public half to what the fake knows.
-fn apps(work: &Path, policy: &Policy) {
+/// The Apps, each with a new key, whose public half the fake knows.
+fn apps(work: &Path, policy: &Policy) -> Vec<Value> {
     let all = policy.credentials.iter().filter_map(|one| {
         let CredentialKind::GithubApp { base_url, app_id, installation_id, repositories, permissions } = &one.kind
         else {
@@ -75,11 +77,7 @@ fn apps(work: &Path, policy: &Policy) {
             "permissions": permissions, "private_key": key(work),
         }))
     });
-    let all: Vec<Value> = all.collect();
-    if !all.is_empty() {
-        let text = json!({ "masked": [], "aws": [], "github": all }).to_string();
-        fs::write(work.join("materials/credentials.json"), text).expect("a file");
-    }
+    all.collect()
 }
 
 fn key(work: &Path) -> String {
@@ -92,4 +90,47 @@ fn key(work: &Path) -> String {
     run(&["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", path]);
     run(&["pkey", "-in", path, "-pubout", "-out", &path.replace(".key", ".pub")]);
     fs::read_to_string(private).expect("a key")
+}
+
+/// The value of a credential, by its name.
+pub fn value(name: &str) -> String {
+    match name {
+        "ODD" => r#"o$1d"v\al$ue-0001"#.to_owned(),
+        "LATIN" => "w\u{e9}rt-real-0001".to_owned(),
+        "ID" => "AKIAREAL000000000000".to_owned(),
+        _ => format!("real-{}-0123456789", name.to_lowercase()),
+    }
+}
+
+/// What the agent has instead.
+pub fn surrogate(name: &str) -> String {
+    match name {
+        "ID" => "AKIASURROGATE0000000".to_owned(),
+        _ => format!("ghp_{name}surrogate00000000"),
+    }
+}
+
+/// `credentials.json` as the runtime makes it; none where a test wants it to be missing.
+fn values(work: &Path, policy: &Policy) -> Option<String> {
+    let masked = policy.credentials.iter().filter_map(|one| {
+        let CredentialKind::Masked { headers } = &one.kind else { return None };
+        Some(json!({
+            "name": one.name, "surrogate": surrogate(&one.name), "value": value(&one.name), "hosts": one.scopes,
+            "headers": headers, "methods": one.methods, "paths": one.paths, "allow_foreign": one.allow_foreign,
+        }))
+    });
+    let masked: Vec<_> = masked.collect();
+    let pair = |name: &str| json!({ "surrogate": surrogate(name), "value": value(name) });
+    let signing =
+        policy.credentials.iter().filter(|one| matches!(one.kind, CredentialKind::AwsSigv4 { .. })).map(|one| {
+            json!({
+                "name": one.name, "hosts": one.scopes, "methods": one.methods, "paths": one.paths,
+                "allow_foreign": one.allow_foreign, "access_key_id": pair("ID"), "secret_access_key": pair("SECRET"),
+                "session_token": pair("TOKEN"),
+            })
+        });
+    let signing: Vec<_> = signing.collect();
+    let missing = policy.credentials.iter().any(|one| one.name == "MISSING");
+    (!policy.credentials.is_empty() && !missing)
+        .then(|| json!({ "masked": masked, "aws": signing, "github": apps(work, policy) }).to_string())
 }

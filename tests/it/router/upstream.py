@@ -9,6 +9,7 @@ Names say what they resolve to: the first label `ip-203-0-113-10` (several with 
 first, A ever after), `cname-A` (by way of another name), `nx`, `v6only`; any other is 203.0.113.30 below secure.test, where
 port 443 speaks TLS, else 203.0.113.10. TTL is 0 throughout.
 """
+import gzip
 import hashlib
 import itertools
 import json
@@ -255,7 +256,45 @@ def grpc(client):
             frame(1, 5, stream, literal(b"grpc-status", b"0"))
 
 
-SPECIAL = [b"/sse", b"/big/", b"/upload", b"/ws", b"/steer", b"/status/", b"/moved", b"/late"]
+REPEATS = (b"/hex", b"/gzip", b"/br", b"/echo", b"/split", b"/bytes", b"/ws-hex")
+SPECIAL = (*REPEATS, b"/sse", b"/big/", b"/upload", b"/ws", b"/steer", b"/status/", b"/moved", b"/late")
+
+
+def value_of(head):
+    """What came in a header that may hold a credential."""
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b": ")
+        if name.lower() in (b"authorization", b"x-api-key"):
+            return value
+    return b""
+
+
+def repeat(client, head, path, plain):
+    """Tells what came, in ways that a router would rather not pass on, or (/hex) cannot see."""
+    value = value_of(head)
+    if path.startswith(b"/hex"):
+        plain(head.hex().encode())
+    elif path.startswith(b"/ws-hex"):
+        client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+                       + head.hex().encode() + b"\n")
+    elif path.startswith(b"/gzip"):
+        plain(gzip.compress(b"<" + value + b">" + bytes(range(256))), b"Content-Encoding: gzip\r\n")
+    elif path.startswith(b"/br"):
+        plain(b"<" + value + b">", b"Content-Encoding: br\r\n")
+    elif path.startswith(b"/split"):
+        # Over chunks and in time.
+        client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n")
+        text = b"data: 1\n\ndata: " + value + b"\n\ndata: 3\n\n"
+        for piece in (text[:9], text[9:22], text[22:27], text[27:]):
+            client.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+            time.sleep(0.3)
+        client.sendall(b"0\r\n\r\n")
+    elif path.startswith(b"/bytes"):
+        block = b"".join(hashlib.sha256(b"%d" % n).digest() for n in range(32768))
+        plain(block + (value if b"value" in path else b""))
+    else:
+        plain(b"<" + value + b">", b"Location: https://other.test/?t=%s\r\nSet-Cookie: a=%s\r\nSet-Cookie: b=%s\r\n"
+              b"X-Dup: %s\r\nX-Dup: 2\r\nContent-Type: text/x-%s\r\nETag: \"%s\"\r\n" % ((value,) * 6))
 
 
 def http(client, where):
@@ -270,7 +309,9 @@ def http_one(client, where, head, rest):
     number = note("head", head)
     plain = lambda body, extra=b"": client.sendall(
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n" % (len(body), extra) + body)
-    if path.startswith(b"/sse"):
+    if path.startswith(REPEATS):
+        repeat(client, head, path, plain)
+    elif path.startswith(b"/sse"):
         # No content type, as some streams have none.
         client.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
         # /sse/COUNT/SECONDS: as many events, and the silence after each.
