@@ -14,8 +14,8 @@ mod tcp;
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
-use super::{EmitError, File};
-use crate::plan::{Plan, SandboxNetwork};
+use super::File;
+use crate::plan::SandboxNetwork;
 use crate::policy::{Policy, Reason};
 
 use credentials::Credentials;
@@ -110,15 +110,6 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
-}
-
-/// Refuses what the files would silently leave out: nothing in them puts a credential into a request yet.
-pub(super) fn refuse_credentials(plan: &Plan) -> Result<(), EmitError> {
-    let Some(secret) = plan.grants.iter().find(|grant| grant.kind == "credential") else { return Ok(()) };
-    Err(EmitError::CannotKeep {
-        what: format!("the {} {} ({})", secret.kind, secret.what, secret.from.short()),
-        why: "the router of this version knows no credentials yet; remove it".to_owned(),
-    })
 }
 
 /// Files mounted read-only at `/etc/sandboxc` in the gate and the forwarder.

@@ -33,7 +33,6 @@ pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
 
 /// Files of the router and of the agent pod.
 fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
-    router::refuse_credentials(plan)?;
     let (router_files, mut agent_files) = match &plan.network {
         Some(net) => (router::router_files(net, &plan.policy)?, router::forwarder_files(net)?),
         None => (Vec::new(), Vec::new()),
