@@ -29,7 +29,7 @@ pub use network::{SandboxNetwork, TcpRoute};
 pub use route::subnets;
 
 /// Part of every hash: raised when the same plan would be emitted in another way.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Resolver that podman's rootless network answers on (`--dns-forward`, podman `pasta_linux.go`, since 5.0): it asks
 /// whatever the host asks, even a resolver on the host's own loopback.

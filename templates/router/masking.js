@@ -172,6 +172,7 @@ function settleGithub(state, tools) {
         const graphql = isGraphql(state.request) && state.request.method === 'POST';
         if (graphql && one.entry.repositories && state.request.body === undefined) {
             state.waits = one.name;
+            state.graphql = true;
             return;
         }
         const answer = tools.github.repositoryOf(state.request.method, canonical(state.request.uri), state.request.graphql || null, one.entry);
@@ -214,14 +215,15 @@ function settleAws(state, held, tools) {
 }
 
 /// `request`: {method, host, uri, headers: [[name, value], …], body, graphql}, the last two where they were read. Answers
-/// {verdict, said, used, headers, uri, pairs}: `pass`, `body NAME` or `REASON NAME`; why; names of the credentials that
-/// were put in; headers to send instead, '' for none; the target to send; [real, surrogate] for the answer.
+/// {verdict, said, used, headers, uri, pairs, graphql}: `pass`, `body NAME` or `REASON NAME`; why; names of the credentials
+/// that were put in; headers to send instead, '' for none; the target to send; [real, surrogate] for the answer; whether the
+/// body that is waited for is read as GraphQL.
 function settle(table, request, tools, now) {
     const held = table.all.filter((one) => isFor(one, request.host));
     const state = {
         request: request, now: now, held: held, active: held.filter((one) => permits(one, request)),
         sent: request.headers, uri: request.uri, headers: {}, used: [], github: [], pairs: [], refusals: [], waits: '', signed: false,
-        excused: '',
+        excused: '', graphql: false,
     };
     state.set = (name, value) => {
         state.headers[name] = value;
@@ -275,6 +277,7 @@ function answer(table, state) {
         headers: passes ? state.headers : {},
         uri: passes ? state.uri : state.request.uri,
         pairs: state.pairs,
+        graphql: state.graphql,
     };
 }
 

@@ -8,7 +8,12 @@ use sandboxc::config::{Inputs, Loaded, load};
 use sandboxc::emit::{File, Podman, tree};
 use sandboxc::plan::{Command, Plan, Request, plan};
 
-pub const EXAMPLES: [&str; 4] = ["minimal", "laptop", "ci", "full"];
+pub const EXAMPLES: [&str; 5] = ["minimal", "laptop", "ci", "full", "inspect"];
+
+/// Those that can be units.
+pub fn with_units() -> impl Iterator<Item = &'static str> {
+    EXAMPLES.into_iter().filter(|example| *example != "inspect")
+}
 
 pub fn dir(example: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples").join(example)
@@ -18,7 +23,7 @@ fn load_example(example: &str) -> Loaded {
     load(&Inputs {
         repo_dir: dir(example).join("repo").canonicalize().unwrap(),
         server_file: Some(dir(example).join("server.yaml")),
-        name: (example == "full").then(|| "full".to_owned()),
+        name: ["full", "inspect"].contains(&example).then(|| example.to_owned()),
         home: Some(PathBuf::from("/home/me")),
         config_home: PathBuf::from("/home/me/.config"),
         env: BTreeMap::from([("LANG".to_owned(), "C.UTF-8".to_owned())]),
@@ -65,9 +70,16 @@ fn every_example_compiles_to_its_golden_tree() {
 
 #[test]
 fn every_example_compiles_to_its_golden_units() {
-    for example in EXAMPLES {
+    for example in with_units() {
         golden(&dir(example).join("quadlet"), &tree::quadlet(&planned(example), Podman::FLOOR).unwrap());
     }
+}
+
+/// Nobody would make its certificates: what keeps the promise instead is named.
+#[test]
+fn units_of_the_inspecting_example_are_refused() {
+    let error = tree::quadlet(&planned("inspect"), Podman::FLOOR).unwrap_err().to_string();
+    assert!(error.contains("sandboxc run"), "{error}");
 }
 
 /// Holds files against a directory, or rewrites it.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox eef4adea2cd3, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 67c4c25cc478, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-eef4adea2cd3-router-router sandboxc-eef4adea2cd3-default-forwarder sandboxc-eef4adea2cd3-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-eef4adea2cd3-router sandboxc-eef4adea2cd3-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-67c4c25cc478-router-router sandboxc-67c4c25cc478-default-forwarder sandboxc-67c4c25cc478-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-67c4c25cc478-router sandboxc-67c4c25cc478-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-eef4adea2cd3-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-eef4adea2cd3-router-files sandboxc-eef4adea2cd3-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-67c4c25cc478-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-67c4c25cc478-router-files sandboxc-67c4c25cc478-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,13 +31,13 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan eef4adea2cd3, session default, for podman 5.4
+# sandboxc plan 67c4c25cc478, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
-#   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-eef4adea2cd3-net
-#   podman kube play --network sandboxc-eef4adea2cd3-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-eef4adea2cd3-router-infra
+#   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-588d886f
+#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-67c4c25cc478-net
+#   podman kube play --network sandboxc-67c4c25cc478-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman network connect sandboxc-egress-588d886f sandboxc-67c4c25cc478-router-infra
 #
 # Permissions, and where each was given:
 #   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:6)
@@ -453,21 +453,21 @@ data:
     server=/api.example.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: eef4adea2cd3
+    io.sandboxc.plan: 67c4c25cc478
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-eef4adea2cd3-router-files
+  name: sandboxc-67c4c25cc478-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-eef4adea2cd3-router-infra
+    io.podman.annotations.infra.name: sandboxc-67c4c25cc478-router-infra
   labels:
-    io.sandboxc.plan: eef4adea2cd3
+    io.sandboxc.plan: 67c4c25cc478
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-eef4adea2cd3-router
+  name: sandboxc-67c4c25cc478-router
 spec:
   containers:
   - command:
@@ -507,7 +507,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-eef4adea2cd3-router-files
+      name: sandboxc-67c4c25cc478-router-files
     name: files
 ---
 apiVersion: v1
@@ -607,24 +607,24 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: eef4adea2cd3
+    io.sandboxc.plan: 67c4c25cc478
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-eef4adea2cd3-agent-files
+  name: sandboxc-67c4c25cc478-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-eef4adea2cd3-agent-infra
+    io.podman.annotations.infra.name: sandboxc-67c4c25cc478-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: eef4adea2cd3
+    io.sandboxc.plan: 67c4c25cc478
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-eef4adea2cd3-default
+  name: sandboxc-67c4c25cc478-default
 spec:
   containers:
   - command:
@@ -716,7 +716,7 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-eef4adea2cd3-agent-files
+      name: sandboxc-67c4c25cc478-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
@@ -730,18 +730,18 @@ spec:
 END_OF_MANIFEST
 }
 
-podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-eef4adea2cd3-net >/dev/null
+podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-588d886f >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-67c4c25cc478-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-eef4adea2cd3-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-eef4adea2cd3-router-infra
-podman pod start sandboxc-eef4adea2cd3-router >/dev/null
-podman exec --privileged=false sandboxc-eef4adea2cd3-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-eef4adea2cd3-default >/dev/null
+    --no-hosts --network sandboxc-67c4c25cc478-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
+podman network connect sandboxc-egress-588d886f sandboxc-67c4c25cc478-router-infra
+podman pod start sandboxc-67c4c25cc478-router >/dev/null
+podman exec --privileged=false sandboxc-67c4c25cc478-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-67c4c25cc478-default >/dev/null
 phase=running
-podman logs --follow sandboxc-eef4adea2cd3-default-agent &
+podman logs --follow sandboxc-67c4c25cc478-default-agent &
 log_reader=$!
-code=$(podman wait sandboxc-eef4adea2cd3-default-agent)
+code=$(podman wait sandboxc-67c4c25cc478-default-agent)
 exit "$code"

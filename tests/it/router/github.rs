@@ -10,6 +10,7 @@ use sandboxc::source::Place;
 use serde_json::{Value, json};
 
 use super::inspected::with_requests;
+use super::secure::https;
 use super::world::World;
 
 const ADDRESS: &str = "203.0.113.40";
@@ -134,6 +135,37 @@ fn a_token_is_minted_renewed_in_time_and_revoked_at_the_end() {
     let state = github.state();
     assert_eq!(state["live"], json!([]), "{state}");
     assert!(!state["revoked"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_surrogate_becomes_the_token_for_its_repositories_alone_in_graphql_too() {
+    let Some(world) = World::start(policy()) else { return };
+    let github = GitHub::start(&world, "good");
+    patiently(|| github.mints() >= 1);
+    let ask = |method: &str, target: &str, body: &str| {
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
+        let fields = "Authorization: bearer ghs_surrogate\r\nContent-Type: application/json\r\n";
+        https(&world, HOST, format!("{head}{fields}Content-Length: {}\r\n\r\n{body}", body.len()))
+    };
+    let query = |name: &str| format!(r#"query A {{ repository(owner: \"acme\", name: \"{name}\") {{ id }} }}"#);
+    let other = r#"query B { viewer { login } }"#;
+    // The fake answers 200 to nobody but the holder of a token that it has minted.
+    let rest = ask("GET", "/repos/acme/widgets/issues", "");
+    assert!(rest.starts_with("HTTP/1.1 200"), "{rest}");
+    assert!(ask("GET", "/repos/acme/gadgets/issues", "").contains("repository-not-allowed"));
+
+    let both = format!(r#"{{"operationName":"A","query":"{} {other}"}}"#, query("widgets"));
+    let answer = ask("POST", "/graphql", &both);
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("widgets"), "{answer}");
+    assert!(!answer.contains("viewer"), "only what was judged goes up: {answer}");
+    for (target, body, reason) in [
+        ("/graphql", format!(r#"{{"query":"{}"}}"#, query("gadgets")), "repository-not-allowed"),
+        ("/graphql", format!(r#"{{"query":"{other}"}}"#), "repository-not-allowed"),
+        ("/graphql?query=%7Bviewer%7Blogin%7D%7D", format!(r#"{{"query":"{}"}}"#, query("widgets")), "bad-body"),
+    ] {
+        let answer = ask("POST", target, &body);
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains(reason), "{target} {body}: {answer}");
+    }
 }
 
 #[test]
