@@ -45,6 +45,37 @@ fn the_shown_config_is_that_of_the_minimal_example() {
 }
 
 #[test]
+fn the_shown_rules_and_credentials_are_those_of_the_inspecting_example() {
+    for file in ["repo/.sandboxc/sandbox.yaml", "server.yaml"] {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/inspect").join(file);
+        let example = fs::read_to_string(example).unwrap();
+        let without_comment: Vec<&str> = example.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(blocks("yaml").contains(&(without_comment.join("\n") + "\n")), "{file}");
+    }
+}
+
+#[test]
+fn what_explain_says_of_the_inspecting_example_is_what_is_shown() {
+    let shown = blocks("console").into_iter().find_map(|block| {
+        let (command, text) = block.split_once('\n')?;
+        Some((command.strip_prefix("$ sandboxc explain --method ")?.to_owned(), text.to_owned()))
+    });
+    let (arguments, text) = shown.expect("an explanation");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/inspect");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_sandboxc"))
+        .args(["explain", "--name", "inspect", "--repo"])
+        .arg(example.join("repo"))
+        .arg("--server")
+        .arg(example.join("server.yaml"))
+        .arg("--method")
+        .args(arguments.split(' '))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+}
+
+#[test]
 fn the_table_of_entries_means_what_it_says() {
     let entries: Vec<String> = readme()
         .lines()
