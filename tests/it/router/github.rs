@@ -148,7 +148,7 @@ fn a_surrogate_becomes_the_token_for_its_repositories_alone_in_graphql_too() {
         https(&world, HOST, format!("{head}{fields}Content-Length: {}\r\n\r\n{body}", body.len()))
     };
     let query = |name: &str| format!(r#"query A {{ repository(owner: \"acme\", name: \"{name}\") {{ id }} }}"#);
-    let other = r#"query B { viewer { login } }"#;
+    let other = r"query B { viewer { login } }";
     // The fake answers 200 to nobody but the holder of a token that it has minted.
     let rest = ask("GET", "/repos/acme/widgets/issues", "");
     assert!(rest.starts_with("HTTP/1.1 200"), "{rest}");
