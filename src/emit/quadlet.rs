@@ -92,6 +92,7 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
         files.extend([maker.internal(net)?, maker.router(net)?, maker.gate()?, maker.forwarder()?]);
     }
     files.extend(maker.agent()?);
+    files.push(maker.target()?);
     files.extend(maker.timer()?);
     files.extend(mounted.iter().cloned());
     for file in &mut files {
@@ -118,6 +119,7 @@ impl Maker<'_> {
             requires: services(requires),
             binds_to: services(binds_to),
             stop_when_unneeded: true,
+            part_of: None,
         }
     }
 
@@ -264,7 +266,11 @@ impl Maker<'_> {
         };
         let number = |limit: &Option<crate::source::Sourced<u64>>| limit.as_ref().map(|limit| limit.value);
         let container = Container {
-            relations: Relations { stop_when_unneeded: false, ..self.relations("Agent", parts.0, parts.1) },
+            relations: Relations {
+                stop_when_unneeded: false,
+                part_of: Some(self.units.file("sandbox", "target")),
+                ..self.relations("Agent", parts.0, parts.1)
+            },
             name: self.plan.names.agent_container(),
             image: agent.image.value.reference().to_owned(),
             command: command.clone(),
@@ -338,6 +344,13 @@ impl Maker<'_> {
             binds.push(bind(&mount.source, &mount.target, mount.read_only)?);
         }
         Ok(binds)
+    }
+
+    /// One name for the whole set, for those who start and stop it by hand or let another unit want it.
+    fn target(&self) -> Result<File, EmitError> {
+        let description = format!("The sandbox {}", self.plan.session);
+        let text = unit::target(self.podman, &description, &self.units.agent())?;
+        Ok(File::new(self.units.file("sandbox", "target"), text))
     }
 
     fn timer(&self) -> Result<Option<File>, EmitError> {

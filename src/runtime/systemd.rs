@@ -32,21 +32,21 @@ pub struct Units {
     pub agent: String,
     /// All services that Quadlet makes.
     pub services: Vec<String>,
-    /// Timer files.
-    pub timers: Vec<String>,
+    /// Files that systemd reads without Quadlet: the target, and a timer.
+    pub native: Vec<String>,
 }
 
 impl Units {
     /// From the names of the files of a session's directory.
     fn of<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let (mut services, mut timers) = (Vec::new(), Vec::new());
+        let (mut services, mut native) = (Vec::new(), Vec::new());
         for name in names.filter(|name| name.starts_with("sandboxc-")) {
             services.extend(service_of(name));
-            timers.extend(name.strip_suffix(".timer").map(|_| name.to_owned()));
+            native.extend([".target", ".timer"].iter().any(|kind| name.ends_with(kind)).then(|| name.to_owned()));
         }
         services.sort();
         let agent = services.iter().find(|service| service.ends_with("-agent.service"))?.clone();
-        Some(Self { agent, services, timers })
+        Some(Self { agent, services, native })
     }
 }
 
@@ -78,39 +78,39 @@ impl UserManager {
         write::tree(beside.path(), files)?;
         let new = beside.path().join(session);
         exchange(&new, &place, old.is_some())?;
-        let gone: Vec<&String> = old.iter().flat_map(|old| &old.timers).filter(|t| !units.timers.contains(t)).collect();
+        let gone: Vec<&String> = old.iter().flat_map(|old| &old.native).filter(|t| !units.native.contains(t)).collect();
         if let Err(error) = self.activate(&units, &place, session, files) {
             // `new` holds what was there before, if anything was.
             exchange(&place, &new, old.is_some())?;
-            self.remove_timers(units.timers.iter().filter(|timer| !gone.contains(timer)))?;
+            self.remove_native(units.native.iter().filter(|unit| !gone.contains(unit)))?;
             Self::reload()?;
             return Err(error);
         }
-        self.remove_timers(gone.into_iter())?;
+        self.remove_native(gone.into_iter())?;
         Ok(units)
     }
 
     /// Makes systemd read what was placed, verifies it, and starts its timers.
     fn activate(&self, units: &Units, place: &Path, session: &str, files: &[File]) -> Result<(), RuntimeError> {
-        let is_timer = |file: &&File| units.timers.iter().any(|timer| file.path == format!("{session}/{timer}"));
-        let timers: Vec<File> =
-            files.iter().filter(is_timer).map(|file| File::new(file.name(), file.text.as_str())).collect();
-        if !timers.is_empty() {
-            write::tree(&self.native, &timers)?;
+        let is_native = |file: &&File| units.native.iter().any(|unit| file.path == format!("{session}/{unit}"));
+        let native: Vec<File> =
+            files.iter().filter(is_native).map(|file| File::new(file.name(), file.text.as_str())).collect();
+        if !native.is_empty() {
+            write::tree(&self.native, &native)?;
         }
         Self::reload()?;
         Self::verify(units, place)?;
-        for timer in &units.timers {
+        for timer in units.native.iter().filter(|unit| unit.ends_with(".timer")) {
             call("the schedule", &["enable", "--now", timer])?;
         }
         Ok(())
     }
 
-    fn remove_timers<'a>(&self, timers: impl Iterator<Item = &'a String>) -> Result<(), RuntimeError> {
-        for timer in timers {
+    fn remove_native<'a>(&self, units: impl Iterator<Item = &'a String>) -> Result<(), RuntimeError> {
+        for unit in units {
             // One that was never enabled is as good as disabled.
-            systemctl(&["disable", "--now", timer])?;
-            remove(&self.native.join(timer))?;
+            systemctl(&["disable", "--now", unit])?;
+            remove(&self.native.join(unit))?;
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl UserManager {
     /// Stops a session and removes its units. `None` if there is none of that name.
     pub fn uninstall(&self, session: &str) -> Result<Option<Units>, RuntimeError> {
         let Some(units) = self.installed(session)? else { return Ok(None) };
-        self.remove_timers(units.timers.iter())?;
+        self.remove_native(units.native.iter())?;
         // The agent first: the others end with it, in order.
         call("stopping the sandbox", &["stop", &units.agent])?;
         let all: Vec<&str> = ["stop"].into_iter().chain(units.services.iter().map(String::as_str)).collect();

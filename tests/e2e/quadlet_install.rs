@@ -83,6 +83,24 @@ fn a_running_sandbox_is_not_replaced_and_foreign_directories_are_left_alone() {
 }
 
 #[test]
+fn the_target_starts_all_and_stops_all_and_ends_with_the_command() {
+    let installed = Installed::new("q-target", &repo("[ -e go ] || exec sleep 300"));
+    let target = installed.agent.replace("-agent.service", "-sandbox.target");
+    assert!(systemctl(&["start", &target]).status.success());
+    assert_eq!(property(&target, "ActiveState"), "active");
+    assert_eq!(property(&installed.agent, "ActiveState"), "active");
+    assert!(systemctl(&["stop", &target]).status.success());
+    assert!(installed.gone(), "left: {}", installed.left());
+
+    fs::write(installed.sandbox.repo().join("go"), "").unwrap();
+    assert!(systemctl(&["start", &target]).status.success());
+    assert!(installed.gone(), "the target ends with the command: {}", installed.left());
+    let uninstalled = installed.as_user(&["uninstall", "q-target"]).output().unwrap();
+    assert_eq!(code(&uninstalled), 0, "{}", text(&uninstalled.stderr));
+    assert!(!config_home().join("systemd/user").join(target).exists());
+}
+
+#[test]
 fn an_entry_is_installed_by_its_name_and_its_schedule_starts_it() {
     let sandbox = Sandbox::with(&repo("echo run >>runs"), SERVER);
     let server = sandbox.scratch("server.yaml");

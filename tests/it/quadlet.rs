@@ -81,7 +81,7 @@ fn every_key_of_the_table_is_used_so_none_goes_stale() {
     resolved.identity = Sourced::built_in(Identity::HostUser);
     resolved.env.insert("V".to_owned(), Sourced::built_in("\u{80}".to_owned()));
     let all = VERSIONS.iter().flat_map(|v| files(&resolved, &["true"], Podman::new(v.0, v.1)).unwrap());
-    let units = all.filter(|file| is_unit(file) || file.path.ends_with("-agent.timer"));
+    let units = all.filter(|file| is_unit(file) || [".timer", ".target"].iter().any(|kind| file.path.ends_with(kind)));
     let used: BTreeSet<(String, String)> =
         units.flat_map(|file| lines(&file.text)).map(|(group, key, _)| (group, key)).collect();
     for key in KEYS {
@@ -171,6 +171,15 @@ fn the_break_glass_has_no_router_and_says_so() {
     assert_eq!(files.iter().filter(|file| is_unit(file)).count(), 4);
     let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
     assert!(agent.text.contains("THE NETWORK SANDBOX IS OFF"));
+}
+
+#[test]
+fn a_target_starts_and_stops_all() {
+    let files = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
+    let target = files.iter().find(|file| file.path.ends_with(".target")).unwrap();
+    let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
+    assert_eq!(values(&lines(&target.text), "Unit", "BindsTo"), [service_of(agent.name()).unwrap()]);
+    assert_eq!(values(&lines(&agent.text), "Unit", "PartOf"), [target.name()]);
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub struct Relations {
     pub binds_to: Vec<String>,
     /// Ends when no active unit requires it.
     pub stop_when_unneeded: bool,
+    /// The target that it ends with.
+    pub part_of: Option<String>,
 }
 
 impl Relations {
@@ -30,6 +32,9 @@ impl Relations {
         }
         for service in self.requires.iter().chain(&self.binds_to) {
             w.set("After", service)?;
+        }
+        if let Some(target) = &self.part_of {
+            w.set("PartOf", target)?;
         }
         if self.stop_when_unneeded {
             w.flag("StopWhenUnneeded", true)?;
@@ -177,6 +182,16 @@ pub fn timer(podman: Podman, description: &str, calendar: &str, service: &str) -
     // Where timers are enabled, they start with the user's manager.
     w.group("Install");
     w.set("WantedBy", "timers.target")?;
+    Ok(w.finish())
+}
+
+/// A `.target`, which systemd reads without Quadlet: it starts, ends and is active with a service.
+pub fn target(podman: Podman, description: &str, service: &str) -> Result<String, EmitError> {
+    let mut w = Writer::new(podman, "");
+    w.group("Unit");
+    w.set("Description", description)?;
+    w.set("BindsTo", service)?;
+    w.set("After", service)?;
     Ok(w.finish())
 }
 
