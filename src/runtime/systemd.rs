@@ -42,7 +42,9 @@ impl Units {
         let (mut services, mut native) = (Vec::new(), Vec::new());
         for name in names.filter(|name| name.starts_with("sandboxc-")) {
             services.extend(service_of(name));
-            native.extend([".target", ".timer"].iter().any(|kind| name.ends_with(kind)).then(|| name.to_owned()));
+            native.extend(
+                [".target", ".timer"].iter().any(|kind| name.strip_suffix(kind).is_some()).then(|| name.to_owned()),
+            );
         }
         services.sort();
         let agent = services.iter().find(|service| service.ends_with("-agent.service"))?.clone();
@@ -100,7 +102,7 @@ impl UserManager {
         }
         Self::reload()?;
         Self::verify(units, place)?;
-        for timer in units.native.iter().filter(|unit| unit.ends_with(".timer")) {
+        for timer in units.native.iter().filter(|unit| unit.strip_suffix(".timer").is_some()) {
             call("the schedule", &["enable", "--now", timer])?;
         }
         Ok(())
