@@ -310,6 +310,9 @@ def http_one(client, where, head, rest):
     plain = lambda body, extra=b"": client.sendall(
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n" % (len(body), extra) + body)
     if path.startswith(REPEATS):
+        # An answer before the body's end, and then the end, is a failure to whoever still sends.
+        for _ in body_of(client, head, rest):
+            pass
         repeat(client, head, path, plain)
     elif path.startswith(b"/sse"):
         # No content type, as some streams have none.
