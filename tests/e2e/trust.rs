@@ -8,7 +8,7 @@ use std::sync::Once;
 
 use crate::harness::{Sandbox, code, internet_log, internet_log_end, text, unique};
 
-const CLIENTS: &str = "localhost/sandboxc-base-clients:test";
+pub const CLIENTS: &str = "localhost/sandboxc-base-clients:test";
 
 const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n  extra_ca: /srv/internet/ca.pem\n";
 
@@ -58,7 +58,7 @@ const MATRIX: [(&str, &str); 18] = [
     ),
 ];
 
-fn import_clients() {
+pub fn import_clients() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if Command::new("podman").args(["image", "exists", CLIENTS]).status().unwrap().success() {

@@ -21,6 +21,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+import services
+
 HERE = pathlib.Path(__file__).resolve().parent
 PRIVATE = HERE / "private"
 DNS_SERVER = "203.0.113.53"
@@ -154,7 +156,9 @@ class Http(BaseHTTPRequestHandler):
             "body_length": len(body), "body_sha256": hashlib.sha256(body).hexdigest(),
         }  # fmt: skip
         log(event="request", **seen)
-        if self.headers.get("upgrade"):
+        if services.serve(self, body, log):
+            pass
+        elif self.headers.get("upgrade"):
             self.upgrade()
         elif head == "bytes":
             self.answer(b"x" * int(rest))
