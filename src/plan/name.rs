@@ -77,6 +77,10 @@ pub fn session_is_valid(session: &str) -> bool {
         && !session.ends_with('-')
 }
 
+/// Counts how the egress network is made. Its subnet is taken as long as it exists, so a plan of another format that made
+/// it in the same way must find it by the same name.
+const EGRESS_VERSION: u32 = 1;
+
 /// Names from the hash of everything that the plan is made of.
 pub(super) fn names(session: &str, egress: Ipv4Net, by_runner: bool, content: &impl Serialize) -> Names {
     let hash = hash(content, HASH_DIGITS);
@@ -85,7 +89,7 @@ pub(super) fn names(session: &str, egress: Ipv4Net, by_runner: bool, content: &i
     let session_tail: String = session.chars().take(20).collect();
     Names {
         internal_network: name("net"),
-        egress_network: format!("sandboxc-egress-{}", self::hash(&("egress", super::FORMAT_VERSION, egress), 8)),
+        egress_network: format!("sandboxc-egress-{}", self::hash(&("egress", EGRESS_VERSION, egress), 8)),
         egress_subnet: egress,
         router_pod: name("router"),
         router_infra: name("router-infra"),

@@ -34,10 +34,10 @@ manifest() {
 # sandboxc plan 837ba358d2ca, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
-#   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-588d886f
+#   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
 #   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-837ba358d2ca-net
 #   podman kube play --network sandboxc-837ba358d2ca-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
-#   podman network connect sandboxc-egress-588d886f sandboxc-837ba358d2ca-router-infra
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-837ba358d2ca-router-infra
 #
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
@@ -979,13 +979,13 @@ spec:
 END_OF_MANIFEST
 }
 
-podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-588d886f >/dev/null
+podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
 podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-837ba358d2ca-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
     --no-hosts --network sandboxc-837ba358d2ca-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
-podman network connect sandboxc-egress-588d886f sandboxc-837ba358d2ca-router-infra
+podman network connect sandboxc-egress-ffa2da3e sandboxc-837ba358d2ca-router-infra
 podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-837ba358d2ca-default-agent >/dev/null
 podman pod start sandboxc-837ba358d2ca-router >/dev/null
 podman exec --privileged=false sandboxc-837ba358d2ca-router-router /bin/sh /etc/sandboxc/entry.sh ready

@@ -34,10 +34,10 @@ manifest() {
 # sandboxc plan f4f2859837d2, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
-#   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-588d886f
+#   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
 #   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-f4f2859837d2-net
 #   podman kube play --network sandboxc-f4f2859837d2-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
-#   podman network connect sandboxc-egress-588d886f sandboxc-f4f2859837d2-router-infra
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-f4f2859837d2-router-infra
 #
 # Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets
 # that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.
@@ -3956,13 +3956,13 @@ podman secret exists sandboxc-f4f2859837d2-agent-secrets || {
     echo "run.sh: the podman secret sandboxc-f4f2859837d2-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
     exit 125
 }
-podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-588d886f >/dev/null
+podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
 podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-f4f2859837d2-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
     --no-hosts --network sandboxc-f4f2859837d2-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
-podman network connect sandboxc-egress-588d886f sandboxc-f4f2859837d2-router-infra
+podman network connect sandboxc-egress-ffa2da3e sandboxc-f4f2859837d2-router-infra
 podman pod start sandboxc-f4f2859837d2-router >/dev/null
 podman exec --privileged=false sandboxc-f4f2859837d2-router-router /bin/sh /etc/sandboxc/entry.sh ready
 podman pod start sandboxc-f4f2859837d2-default >/dev/null

@@ -34,10 +34,10 @@ manifest() {
 # sandboxc plan 67c4c25cc478, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
-#   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-588d886f
+#   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
 #   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-67c4c25cc478-net
 #   podman kube play --network sandboxc-67c4c25cc478-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-588d886f sandboxc-67c4c25cc478-router-infra
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-67c4c25cc478-router-infra
 #
 # Permissions, and where each was given:
 #   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:6)
@@ -730,13 +730,13 @@ spec:
 END_OF_MANIFEST
 }
 
-podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-588d886f >/dev/null
+podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
 podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-67c4c25cc478-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
     --no-hosts --network sandboxc-67c4c25cc478-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-podman network connect sandboxc-egress-588d886f sandboxc-67c4c25cc478-router-infra
+podman network connect sandboxc-egress-ffa2da3e sandboxc-67c4c25cc478-router-infra
 podman pod start sandboxc-67c4c25cc478-router >/dev/null
 podman exec --privileged=false sandboxc-67c4c25cc478-router-router /bin/sh /etc/sandboxc/entry.sh ready
 podman pod start sandboxc-67c4c25cc478-default >/dev/null
