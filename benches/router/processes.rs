@@ -1,0 +1,44 @@
+//! What the processes of router and forwarder take, as the kernel counts it.
+
+use std::fs;
+
+use crate::world::World;
+
+/// Memory in MB, PSS: what they share is counted once.
+pub fn memory_of(processes: &[u32]) -> f64 {
+    let kilobytes = processes.iter().map(|pid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap_or_default();
+        line.trim().trim_end_matches("kB").trim().parse::<f64>().unwrap_or_default()
+    });
+    kilobytes.sum::<f64>() * 1024.0 / 1e6
+}
+
+/// Seconds of a processor that they have had; other work on the machine hardly changes them.
+pub fn time_of(processes: &[u32]) -> f64 {
+    let threads = processes.iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten());
+    let nanoseconds = threads.flatten().map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|first| first.parse::<f64>().ok()).unwrap_or_default()
+    });
+    nanoseconds.sum::<f64>() / 1e9
+}
+
+/// Those of router and forwarder.
+pub fn of_session(world: &World) -> Vec<u32> {
+    let mut all = world.processes("");
+    all.push(world.entry_pid());
+    let forwarder = forwarder(world);
+    assert!(all.len() > 3 && !forwarder.is_empty(), "router {all:?}, forwarder {forwarder:?}");
+    all.extend(forwarder);
+    all
+}
+
+/// The forwarder's process: it runs in the agent's namespace.
+fn forwarder(world: &World) -> Vec<u32> {
+    let namespace = world.as_agent(|| fs::read_link("/proc/thread-self/ns/net")).unwrap();
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let inside = numbers.filter(|pid| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|own| own == namespace));
+    inside.filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|c| c.contains("nginx"))).collect()
+}
