@@ -1556,7 +1556,7 @@ data:
     # must not meet its connection's end.
     upstream host_0 {
         server unix:/tmp/sandboxc/egress.sock max_fails=0;
-        keepalive 16;
+        keepalive 64;
         keepalive_timeout 4s;
     }
     upstream host_0_grpc {
@@ -1660,7 +1660,7 @@ data:
     # must not meet its connection's end.
     upstream host_1 {
         server unix:/tmp/sandboxc/egress.sock max_fails=0;
-        keepalive 16;
+        keepalive 64;
         keepalive_timeout 4s;
     }
     upstream host_1_grpc {
@@ -1759,7 +1759,7 @@ data:
     # must not meet its connection's end.
     upstream host_2 {
         server unix:/tmp/sandboxc/egress.sock max_fails=0;
-        keepalive 16;
+        keepalive 64;
         keepalive_timeout 4s;
     }
     upstream host_2_grpc {
@@ -1862,7 +1862,7 @@ data:
     # must not meet its connection's end.
     upstream host_3 {
         server unix:/tmp/sandboxc/egress.sock max_fails=0;
-        keepalive 16;
+        keepalive 64;
         keepalive_timeout 4s;
     }
     upstream host_3_grpc {
