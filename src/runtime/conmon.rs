@@ -18,11 +18,18 @@ pub fn all_run(names: &[&str]) -> bool {
         let Some(name) = name.filter(|name| missing.contains(name)) else { continue };
         // Kernels without this file do not tell; then conmon's own presence has to do.
         let children = fs::read_to_string(entry.path().join(format!("task/{pid}/children")));
-        if children.map_or(true, |children| !children.trim().is_empty()) {
+        if children.map_or(true, |children| children.split_whitespace().any(is_first_process)) {
             missing.remove(name);
         }
     }
     missing.is_empty()
+}
+
+/// Not one that has ended and waits to be reaped, which has no command line any more, nor podman's clean-up.
+fn is_first_process(pid: &str) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let program = line.split(|&byte| byte == 0).next().unwrap_or_default();
+    !program.is_empty() && !program.ends_with(b"podman")
 }
 
 #[cfg(test)]
