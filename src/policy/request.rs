@@ -70,14 +70,16 @@ impl RequestRule {
 }
 
 impl GraphqlRule {
-    /// True if every one of an operation's top-level fields may be selected.
+    /// True if every one of an operation's top-level fields may be selected. `__typename`, which says nothing but the name of
+    /// the root type, needs no listing where another field of that kind is permitted (the router's `graphql.js` alike).
     pub fn permits<'a>(&self, kind: GraphqlKind, fields: impl IntoIterator<Item = &'a str>) -> bool {
         let known = match kind {
             GraphqlKind::Query => &self.queries,
             GraphqlKind::Mutation => &self.mutations,
             GraphqlKind::Subscription => &self.subscriptions,
         };
-        !known.is_empty() && (known.contains("*") || fields.into_iter().all(|field| known.contains(field)))
+        !known.is_empty()
+            && (known.contains("*") || fields.into_iter().all(|field| field == "__typename" || known.contains(field)))
     }
 }
 
@@ -87,4 +89,17 @@ pub const GRAPHQL_PATH: &str = "/graphql";
 /// True if a list of methods names this one; GET brings HEAD (RFC 9110 9.3.2).
 pub(super) fn names_method(methods: &BTreeSet<String>, method: &str) -> bool {
     methods.contains(method) || (method == "HEAD" && methods.contains("GET"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_root_type_is_free_where_anything_of_its_kind_is() {
+        let rule = GraphqlRule { queries: ["viewer".to_owned()].into(), ..GraphqlRule::default() };
+        assert!(rule.permits(GraphqlKind::Query, ["__typename", "viewer"]));
+        assert!(!rule.permits(GraphqlKind::Query, ["__typename", "__schema"]));
+        assert!(!rule.permits(GraphqlKind::Mutation, ["__typename"]));
+    }
 }
