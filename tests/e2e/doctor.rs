@@ -41,6 +41,8 @@ fn what_this_host_keeps_and_what_it_does_not() {
     ] {
         assert_eq!(level(&all, name), "kept", "{name}: {all:#?}");
     }
+    let swapless = std::fs::read_to_string("/proc/meminfo").unwrap().contains("SwapTotal:             0 kB");
+    assert_eq!(level(&all, "secrets-in-memory"), if swapless { "kept" } else { "warning" });
     let delegated = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap().contains("memory");
     assert_eq!(level(&all, "controllers"), if delegated { "kept" } else { "broken" });
     assert_eq!(exit, i32::from(!delegated), "one broken promise is exit code 1");

@@ -19,11 +19,13 @@ pub(super) fn checks(subject: &Subject<'_>) -> Vec<Check> {
     let cgroup = format!("/sys/fs/cgroup/user.slice/user-{uid}.slice/user@{uid}.service");
     let user = user_name();
     let read = |path: &str| fs::read_to_string(path).ok();
+    let meminfo = read("/proc/meminfo").unwrap_or_default();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     vec![
         runtime_dir(subject.runtime_dir.as_deref(), uid),
         controllers(read(&format!("{cgroup}/cgroup.controllers")).as_deref()),
-        swap(&read("/proc/meminfo").unwrap_or_default(), Path::new(&cgroup).join("memory.swap.max").exists()),
+        swap(&meminfo, Path::new(&cgroup).join("memory.swap.max").exists()),
+        memory(&meminfo),
         linger(&user, Path::new("/var/lib/systemd/linger").join(&user).exists()),
         keys(&read("/proc/key-users").unwrap_or_default(), uid),
         clock(now, Path::new("/run/systemd/timesync/synchronized").exists()),
@@ -69,12 +71,17 @@ fn controllers(list: Option<&str>) -> Check {
     Check::broken(check, promise, format!("not delegated to this user: {}", missing.join(", ")), mend)
 }
 
+/// The size of all swap, as the kernel writes it (`2097148 kB`); `None` where there is none.
+fn swap_of(meminfo: &str) -> Option<&str> {
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("SwapTotal:")).unwrap_or("an unknown amount").trim();
+    (!total.starts_with("0 ")).then_some(total)
+}
+
 fn swap(meminfo: &str, has_limit: bool) -> Check {
     let (check, promise) = ("swap", "a memory limit holds, no swap beside it");
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("SwapTotal:")).unwrap_or("").trim();
-    if total.starts_with("0 ") {
+    let Some(total) = swap_of(meminfo) else {
         return Check::kept(check, promise, "this machine has no swap");
-    }
+    };
     match has_limit {
         true => Check::kept(check, promise, format!("{total} of swap, which the kernel can keep from a container")),
         false => Check::broken(
@@ -83,6 +90,16 @@ fn swap(meminfo: &str, has_limit: bool) -> Check {
             format!("{total} of swap, and no limit for it"),
             "boot with swapaccount=1, or sudo swapoff --all",
         ),
+    }
+}
+
+/// A tmpfs is memory like any other. Whether swap is encrypted, or itself in memory, cannot be seen for certain.
+fn memory(meminfo: &str) -> Check {
+    let (check, promise) = ("secrets-in-memory", "keys and credentials of a session never reach a disk");
+    match swap_of(meminfo) {
+        None => Check::kept(check, promise, "this machine has no swap"),
+        Some(total) => Check::kept(check, promise, format!("{total} of swap, to which they may be written"))
+            .warning("sudo swapoff --all, or nothing, if the swap is encrypted or in memory (zram)"),
     }
 }
 
@@ -134,6 +151,11 @@ mod tests {
         assert_eq!(swap("SwapTotal:             0 kB\n", false).level, Kept);
         assert_eq!(swap("SwapTotal:       2097148 kB\n", false).level, Broken);
         assert_eq!(swap("SwapTotal:       2097148 kB\n", true).level, Kept);
+        assert_eq!(memory("SwapTotal:             0 kB\n").level, Kept);
+        let swapped = memory("SwapTotal:       2097148 kB\nSwapFree:              0 kB\n");
+        assert_eq!((swapped.level, &*swapped.found), (Warning, "2097148 kB of swap, to which they may be written"));
+        assert!(swapped.mend.is_some_and(|mend| mend.contains("swapoff")));
+        assert_eq!(memory("").level, Warning, "nobody knows");
         assert_eq!(linger("me", false).mend.unwrap(), "sudo loginctl enable-linger me");
         let table = "    0:    21 20/20 15/1000000 324/25000000\n 1000:    17 17/17 17/200 891/20000\n";
         assert_eq!(keys(table, 1000).found, "17 of 200 used, room for 36 sessions");
