@@ -100,10 +100,11 @@ impl Context {
     pub(super) fn resolve_with_secrets(&self, args: &ConfigArgs) -> Result<(Resolved, SecretValues), Failure> {
         let (resolved, sources) = self.resolved(args, true, exit::PROMISE)?;
         let inputs = self.inputs(args, resolved.workspace.source.clone(), false)?;
-        let values = read_secrets(&inputs, &resolved).map_err(|findings| {
+        let (values, findings) = read_secrets(&inputs, &resolved);
+        if !findings.is_empty() {
             say(&findings.text(&sources, self.colour()));
-            Failure::promise("a secret has no value; nothing was run")
-        })?;
+        }
+        let values = values.ok_or_else(|| Failure::promise("a secret has no fit value; nothing was run"))?;
         Ok((resolved, values))
     }
 

@@ -7,8 +7,8 @@ use super::read::{self, Fields, Keys, fields, shorten};
 use super::repo::checked;
 use super::request;
 use super::sealed::AWS_KEYS;
-use super::secret::{self, SecretSource, Unfit};
-use super::value;
+use super::secret::{self, SecretSource, Shape, Unfit};
+use super::value::{self, Bad};
 use super::yaml::{Key, Kind, Node, Tag};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::{HostError, HostPattern, PathGlob, parse_pattern};
@@ -58,7 +58,7 @@ mod github;
 pub(super) struct SecretWish {
     pub(super) source: SecretSource,
     pub(super) key: String,
-    pub(super) pem: bool,
+    pub(super) shape: Shape,
     pub(super) span: Span,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn wishes(map: &Fields<'_>, base: &Path, d: &mut Diagnostics) -> Wish
     let mut wishes = Wishes::default();
     for (key, node) in reader.section(map, "secrets") {
         let name = reader.name(key);
-        let value = reader.secret(node, format!("secrets.{}", shorten(&key.text)), false);
+        let value = reader.secret(node, format!("secrets.{}", shorten(&key.text)), Shape::Plain);
         wishes.secrets.extend(name.zip(value));
     }
     for (key, node) in reader.section(map, "masked_secrets") {
@@ -157,7 +157,7 @@ impl Reader<'_> {
     }
 
     /// A secret's value, not looked up. What is written out is checked at once, and never repeated.
-    fn secret(&mut self, node: &Node, key: String, pem: bool) -> Option<SecretWish> {
+    fn secret(&mut self, node: &Node, key: String, shape: Shape) -> Option<SecretWish> {
         let span = node.span;
         let source = match &node.kind {
             Kind::Str(text) => SecretSource::Literal(text.clone()),
@@ -184,12 +184,15 @@ impl Reader<'_> {
                 return None;
             }
         };
-        let wish = SecretWish { source, key, pem, span };
-        if let SecretSource::Literal(text) = &wish.source
-            && let Err(unfit) = secret::check(text, &wish.key, pem)
-        {
-            self.d.push(unfit_finding(unfit, span));
-            return None;
+        let wish = SecretWish { source, key, shape, span };
+        if let SecretSource::Literal(text) = &wish.source {
+            if let Err(unfit) = secret::check(text, &wish.key, shape) {
+                self.d.push(unfit_finding(unfit, span));
+                return None;
+            }
+            if let Some(finding) = shows_finding(secret::shows(text, &wish.key, shape), span) {
+                self.d.push(finding);
+            }
         }
         Some(wish)
     }
@@ -289,7 +292,8 @@ impl Reader<'_> {
 
     fn masked(&mut self, key: &Key, map: &Fields<'_>) -> Option<Wish> {
         let node = self.need(map, "value", key, "!env NAME");
-        let value = node.and_then(|n| self.secret(n, format!("masked_secrets.{}.value", shorten(&key.text)), false));
+        let value =
+            node.and_then(|n| self.secret(n, format!("masked_secrets.{}.value", shorten(&key.text)), Shape::Hidden));
         let headers = match map.get("headers") {
             None => BTreeSet::from(["authorization".to_owned()]),
             Some(node) if node.is_empty() => {
@@ -345,7 +349,7 @@ impl Reader<'_> {
         span: Span,
     ) -> Option<(Located<String>, SecretWish)> {
         if !matches!(node.kind, Kind::Map(_)) {
-            return Some((Located::new(default.to_owned(), span), self.secret(node, path, false)?));
+            return Some((Located::new(default.to_owned(), span), self.secret(node, path, Shape::Hidden)?));
         }
         let map = fields(node, &AWS_KEY, self.d);
         let name = match map.get("name") {
@@ -361,7 +365,7 @@ impl Reader<'_> {
             self.push(Code::MissingKey, message, node.span, format!("add `value: !env {default}`"));
             return None;
         };
-        Some((name, self.secret(value, path + ".value", false)?))
+        Some((name, self.secret(value, path + ".value", Shape::Hidden)?))
     }
 }
 
@@ -370,7 +374,13 @@ pub(super) fn unfit_finding(unfit: Unfit, span: Span) -> Diagnostic {
     let (code, bad) = match unfit {
         Unfit::Empty(bad) => (Code::SecretEmpty, bad),
         Unfit::Bytes(bad) => (Code::SecretBytes, bad),
+        Unfit::Short(bad) => (Code::SecretShort, bad),
         Unfit::Pem(bad) => (Code::BadValue, bad),
     };
     Diagnostic::new(code, bad.message).at(span, "").help(bad.help)
+}
+
+/// And about one that logs will show.
+pub(super) fn shows_finding(shows: Option<Bad>, span: Span) -> Option<Diagnostic> {
+    shows.map(|bad| Diagnostic::new(Code::SecretShown, bad.message).at(span, "").help(bad.help))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use super::credential::unfit_finding;
+use super::credential::{shows_finding, unfit_finding};
 use super::disk::Disk;
 use super::entry::{self, Entry};
 use super::overrides::Overrides;
@@ -309,17 +309,26 @@ fn extra_ca(server: &ServerFile, server_path: &Path, disk: &dyn Disk, d: &mut Di
 }
 
 /// Reads the values of all secrets: at the start of a session, and at no other time. The findings' spans belong to the
-/// sources that [`load`] returned with `resolved`. No value is in them.
-pub fn read_secrets(inputs: &Inputs, resolved: &Resolved) -> Result<SecretValues, Diagnostics> {
+/// sources that [`load`] returned with `resolved`. No value is in them, and there are no values where one is an error.
+pub fn read_secrets(inputs: &Inputs, resolved: &Resolved) -> (Option<SecretValues>, Diagnostics) {
     let mut d = Diagnostics::new();
     let values = resolved.secrets.filter_map(|secret| match read_secret(inputs, secret, &Real) {
-        Ok(value) => Some(value),
+        Ok(value) => {
+            // `load` has looked at what is written out.
+            if !matches!(secret.source, SecretSource::Literal(_)) {
+                let shows = secret::shows(value.expose(), &secret.key, secret.shape);
+                if let Some(finding) = shows_finding(shows, secret.span) {
+                    d.push(finding);
+                }
+            }
+            Some(value)
+        }
         Err(finding) => {
             d.push(finding);
             None
         }
     });
-    if d.is_empty() { Ok(values) } else { Err(d) }
+    ((!d.has_errors()).then_some(values), d)
 }
 
 fn read_secret(inputs: &Inputs, secret: &SecretRef, disk: &dyn Disk) -> Result<Secret, Diagnostic> {
@@ -341,7 +350,7 @@ fn read_secret(inputs: &Inputs, secret: &SecretRef, disk: &dyn Disk) -> Result<S
             text.strip_suffix('\n').map_or(text.as_str(), |t| t.strip_suffix('\r').unwrap_or(t)).to_owned()
         }
     };
-    match secret::check(&text, key, secret.pem) {
+    match secret::check(&text, key, secret.shape) {
         Ok(()) => Ok(Secret::new(text)),
         Err(unfit) => Err(unfit_finding(unfit, secret.span)),
     }

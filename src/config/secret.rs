@@ -22,6 +22,23 @@ pub(super) enum SecretSource {
     Literal(String),
 }
 
+/// What a value must be like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// The agent gets it as it is.
+    Plain,
+    /// It is kept from the agent, also where an answer has it.
+    Hidden,
+    /// A private key, with line breaks.
+    Pem,
+}
+
+/// Answers are not cleared of less than this many characters (`FEWEST` in `masking.js`), which show up in them by chance.
+const FEWEST_HIDDEN: usize = 6;
+
+/// And logs not of less than this.
+const FEWEST_PLAIN: usize = 4;
+
 /// One secret of the server file, not read yet.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct SecretRef {
@@ -30,9 +47,8 @@ pub struct SecretRef {
     /// Its key, as in `masked_secrets.GH_TOKEN.value`.
     #[serde(skip)]
     pub(super) key: String,
-    /// May hold line breaks, as PEM does.
     #[serde(skip)]
-    pub(super) pem: bool,
+    pub(super) shape: Shape,
     #[serde(skip)]
     pub(super) span: Span,
     /// The file and line that name it.
@@ -143,11 +159,13 @@ pub type SecretValues = Secrets<Secret>;
 pub(super) enum Unfit {
     Empty(Bad),
     Bytes(Bad),
+    Short(Bad),
     Pem(Bad),
 }
 
 /// Checks a value. Only PEM may have lines.
-pub(super) fn check(text: &str, key: &str, pem: bool) -> Result<(), Unfit> {
+pub(super) fn check(text: &str, key: &str, shape: Shape) -> Result<(), Unfit> {
+    let pem = shape == Shape::Pem;
     if text.trim().is_empty() {
         let message = format!("`{key}` is empty");
         return Err(Unfit::Empty(Bad::new(message, "give it a value, or remove the entry")));
@@ -158,6 +176,11 @@ pub(super) fn check(text: &str, key: &str, pem: bool) -> Result<(), Unfit> {
         let help = "no header or variable can hold it; one line feed at the end of a file is dropped, no more";
         return Err(Unfit::Bytes(Bad::new(message, help)));
     }
+    if shape == Shape::Hidden && text.chars().count() < FEWEST_HIDDEN {
+        let message = format!("`{key}` has fewer than {FEWEST_HIDDEN} characters");
+        let help = "answers have that few by chance, so it could not be kept from the command; give a longer one";
+        return Err(Unfit::Short(Bad::new(message, help)));
+    }
     let begins = |word: &str| text.contains(&format!("-----BEGIN {word}-----"));
     if pem && !begins("PRIVATE KEY") && !begins("RSA PRIVATE KEY") {
         let message = format!("`{key}` is not a private key in PEM");
@@ -166,4 +189,13 @@ pub(super) fn check(text: &str, key: &str, pem: bool) -> Result<(), Unfit> {
         return Err(Unfit::Pem(Bad::new(message, help)));
     }
     Ok(())
+}
+
+/// What to say of a value that is fit, but will not be hidden in logs.
+pub(super) fn shows(text: &str, key: &str, shape: Shape) -> Option<Bad> {
+    let shows = shape == Shape::Plain && text.len() < FEWEST_PLAIN;
+    shows.then(|| {
+        let message = format!("`{key}` has fewer than {FEWEST_PLAIN} characters, so logs will show it");
+        Bad::new(message, "give a longer one; what is no secret belongs into `env`")
+    })
 }

@@ -161,7 +161,7 @@ pub(super) fn references(wishes: &Wishes, sources: &SourceMap) -> SecretRefs {
     let reference = |wish: &SecretWish| SecretRef {
         source: wish.source.clone(),
         key: wish.key.clone(),
-        pem: wish.pem,
+        shape: wish.shape,
         span: wish.span,
         from: sources.place(wish.span),
     };

@@ -84,6 +84,10 @@ codes! {
     SecretEmpty = "secret-empty", Error;
     /// A secret with bytes that no header or variable can hold.
     SecretBytes = "secret-bytes", Error;
+    /// A credential that is so short that answers have it by chance.
+    SecretShort = "secret-short", Error;
+    /// A secret that is so short that logs show it.
+    SecretShown = "secret-shown", Warning;
     /// Two things for one name of a variable.
     NameConflict = "name-conflict", Error;
     /// `--name` or the like names a repo that the server file does not have.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::read::{self, Fields, shorten};
 use super::super::yaml::{Key, Kind, Node};
-use super::{Reader, Wish};
+use super::{Reader, Shape, Wish};
 use crate::diagnostic::Code;
 use crate::policy::{HostName, PathGlob};
 
@@ -15,7 +15,7 @@ impl Reader<'_> {
         let installation = installation.and_then(|n| read::whole(n, "`installation_id`", 1..=i64::MAX, self.d));
         let node = self.need(map, "private_key", key, "!file app.pem");
         let path = format!("github_app_credentials.{}.private_key", shorten(&key.text));
-        let private_key = node.and_then(|n| self.secret(n, path, true));
+        let private_key = node.and_then(|n| self.secret(n, path, Shape::Pem));
         let base_url = match map.get("base_url") {
             None => Some("https://api.github.com".to_owned()),
             Some(node) => self.base_url(node),

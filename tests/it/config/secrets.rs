@@ -30,7 +30,7 @@ fn world() -> World {
     let mut world = World::new();
     world.repo(REPO).server(SERVER);
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    world.inputs.env = BTreeMap::from([set("TOKEN", "hunter2"), set("AWS_ID", "AKIA1"), set("AWS_SECRET", "s3")]);
+    world.inputs.env = BTreeMap::from([set("TOKEN", "hunter2"), set("AWS_ID", "AKIA123"), set("AWS_SECRET", "s3cret")]);
     world.write("c/sandboxc/npm", "npm_x\n").write("c/sandboxc/app.pem", KEY);
     world
 }
@@ -39,7 +39,8 @@ fn world() -> World {
 fn read(world: &World) -> Result<SecretValues, String> {
     let loaded = world.load();
     let resolved = loaded.resolved.unwrap_or_else(|| panic!("{}", world.text()));
-    read_secrets(&world.inputs, &resolved).map_err(|findings| findings.text(&loaded.sources, false))
+    let (values, findings) = read_secrets(&world.inputs, &resolved);
+    values.ok_or_else(|| findings.text(&loaded.sources, false))
 }
 
 #[test]
@@ -49,7 +50,7 @@ fn values_are_read_where_they_are_said_to_be() {
     assert_eq!(values.plain["NPM_TOKEN"].expose(), "npm_x");
     assert_eq!(values.masked["A_TOKEN"].expose(), "hunter2");
     let keys = &values.aws["prod"];
-    assert_eq!((keys.access_key_id.expose(), keys.secret_access_key.expose()), ("AKIA1", "s3"));
+    assert_eq!((keys.access_key_id.expose(), keys.secret_access_key.expose()), ("AKIA123", "s3cret"));
     assert_eq!(keys.session_token, None);
     assert_eq!(values.github["GH_TOKEN"].expose(), KEY.trim_end());
     assert_eq!(values.iter().count(), 6);
@@ -139,6 +140,34 @@ fn r_89_a_missing_value_stops_the_start_and_names_its_line() {
     }
 }
 
+/// Answers are not cleared of what is so short that they have it by chance, so it would not be kept from the agent.
+#[test]
+fn a_credential_below_six_characters_is_refused_and_a_plain_secret_below_four_is_warned_about() {
+    let mut world = world();
+    let set =
+        |world: &mut World, name: &str, value: &str| drop(world.inputs.env.insert(name.to_owned(), value.to_owned()));
+    for (name, key) in
+        [("TOKEN", "masked_secrets.A_TOKEN.value"), ("AWS_SECRET", "signing_credentials.prod.secret_access_key.value")]
+    {
+        set(&mut world, name, "12345");
+        let text = read(&world).unwrap_err();
+        let words = [key, "fewer than 6 characters", "server.yaml:", "^"];
+        assert!(text.contains("secret-short") && words.iter().all(|word| text.contains(word)), "{text}");
+        assert!(!text.contains("12345"), "{text}");
+        set(&mut world, name, "123456");
+        assert!(read(&world).is_ok(), "six are enough");
+    }
+    let loaded = world.load();
+    for (value, said) in [("abc", true), ("abcd", false)] {
+        world.write("c/sandboxc/npm", value);
+        let (values, findings) = read_secrets(&world.inputs, loaded.resolved.as_ref().unwrap());
+        assert_eq!(values.unwrap().plain["NPM_TOKEN"].expose(), value, "it starts all the same");
+        let text = findings.text(&loaded.sources, false);
+        assert_eq!(text.contains("warning[secret-shown]: `secrets.NPM_TOKEN`") && text.contains('^'), said, "{text}");
+        assert_eq!(text.is_empty(), !said, "{text}");
+    }
+}
+
 #[test]
 fn r_89_twin_one_line_feed_at_the_end_of_a_file_is_dropped() {
     let world = world();
@@ -166,20 +195,20 @@ fn an_entry_adds_to_the_defaults_and_overrides_them_by_name() {
     world.server(&format!(
         "version: 1
 defaults:
-  secrets: {{A: a, B: b}}
-  masked_secrets: {{C: {{value: c, scopes: [api.example.com]}}, D: {{value: d, scopes: [api.example.com]}}}}
+  secrets: {{A: aaaa, B: bbbb}}
+  masked_secrets: {{C: {{value: c-real, scopes: [api.example.com]}}, D: {{value: d-real, scopes: [api.example.com]}}}}
 repos:
   here:
     path: {path}
-    secrets: {{B: bb, E: e}}
-    masked_secrets: {{D: {{value: dd, scopes: [api.github.com]}}}}
+    secrets: {{B: bb-bb, E: eeee}}
+    masked_secrets: {{D: {{value: dd-real, scopes: [api.github.com]}}}}
 "
     ));
     assert_eq!(world.codes(), []);
     let values = read(&world).unwrap();
     let plain: Vec<&str> = values.plain.values().map(sandboxc::config::Secret::expose).collect();
-    assert_eq!(plain, ["a", "bb", "e"]);
-    assert_eq!((values.masked["C"].expose(), values.masked["D"].expose()), ("c", "dd"));
+    assert_eq!(plain, ["aaaa", "bb-bb", "eeee"]);
+    assert_eq!((values.masked["C"].expose(), values.masked["D"].expose()), ("c-real", "dd-real"));
     assert_eq!(world.resolved().policy.credentials[1].scopes[0].to_string(), "api.github.com");
 }
 
