@@ -1,5 +1,6 @@
 //! `sandboxc run` and `sandboxc agent`.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -8,7 +9,7 @@ use clap::Args;
 
 use super::context::{Context, say, tell_limits};
 use super::{Failure, PlanArgs, duration};
-use crate::config::{Resolved, Secret, SecretValues};
+use crate::config::{Resolved, SecretValues};
 use crate::emit::tree;
 use crate::plan::{Command, Plan, Request, inspects, leaves, plan, subnets};
 use crate::runtime::exec::{Ended, Exec, Signals, exec};
@@ -247,13 +248,9 @@ fn give(resolved: &Resolved, values: &SecretValues, state: &State) -> Result<Giv
             "credentials are kept from the command by the router, which `sandbox_enabled: false` leaves out; remove them",
         ));
     }
-    materials::write_known(dir, values)?;
     materials::write_secrets(dir, values)?;
-    let mut given = Given {
-        secrets: !values.plain.is_empty(),
-        redactor: Redactor::new(values.iter().map(Secret::expose))?,
-        ..Given::default()
-    };
+    let mut given = Given { secrets: !values.plain.is_empty(), ..Given::default() };
+    let mut variables = BTreeMap::new();
     if inspects(resolved) {
         let made = materials::make(materials::Request {
             session: state.session(),
@@ -263,7 +260,11 @@ fn give(resolved: &Resolved, values: &SecretValues, state: &State) -> Result<Giv
             values,
         })?;
         given.env_file = Some(made.write(dir)?);
+        variables = made.variables;
     }
+    let known = materials::known(values, &variables);
+    materials::write_known(dir, &known)?;
+    given.redactor = Redactor::new(known)?;
     Ok(given)
 }
 

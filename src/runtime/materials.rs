@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::RuntimeError;
+use super::redact::Known;
 use crate::config::{Secret, SecretValues};
 use crate::emit::script::quote;
 use crate::plan::{Leaf, trust};
@@ -56,6 +57,14 @@ pub struct Materials {
     pub agent: Files,
     /// The agent's variables: surrogates by name.
     pub variables: BTreeMap<String, String>,
+}
+
+/// What must not be shown of a session with these values and these variables of the agent.
+pub fn known(values: &SecretValues, variables: &BTreeMap<String, String>) -> Known {
+    Known {
+        values: values.iter().map(|value| value.expose().to_owned()).collect(),
+        instead_of_minted: values.github.keys().filter_map(|name| variables.get(name).cloned()).collect(),
+    }
 }
 
 /// Makes everything anew.
@@ -115,15 +124,13 @@ pub fn write_secrets(session_dir: &Path, values: &SecretValues) -> Result<(), Ru
     file(&dir.join(trust::SECRETS_FILE), lines.as_bytes(), 0o600)
 }
 
-/// Notes the values that `logs` must not show, for as long as the session lives.
-pub fn write_known(session_dir: &Path, values: &SecretValues) -> Result<(), RuntimeError> {
-    if values.is_empty() {
+/// Notes what `logs` must not show, for as long as the session lives.
+pub fn write_known(session_dir: &Path, known: &Known) -> Result<(), RuntimeError> {
+    if known.values.is_empty() {
         return Ok(());
     }
     in_memory(session_dir)?;
-    let known: Vec<&str> = values.iter().map(Secret::expose).collect();
-    let text =
-        serde_json::to_vec(&known).map_err(|error| RuntimeError::Io("noting values".to_owned(), error.into()))?;
+    let text = serde_json::to_vec(known).map_err(|error| RuntimeError::Io("noting values".to_owned(), error.into()))?;
     file(&known_file(session_dir), &text, 0o600)
 }
 

@@ -140,6 +140,7 @@ fn now() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::redact::Known;
     use super::*;
 
     #[test]
@@ -157,7 +158,8 @@ mod tests {
         let line =
             r#"{"host":"x.test","path":"/%61/hunter22%2f?q","credentials":"A,B","verdict":"deny","reason":"deny"}"#;
         let mut map = decision_line(line, "s").unwrap();
-        redact(&mut map, &Redactor::new(["hunter22", "deny"]).unwrap());
+        let known = Known { values: ["hunter22", "deny"].map(str::to_owned).into(), ..Known::default() };
+        redact(&mut map, &Redactor::new(known).unwrap());
         assert_eq!((&map["path"], &map["credentials"]), (&json!("/a/[redacted]%2F"), &json!(["A", "B"])));
         assert_eq!((&map["verdict"], &map["reason"]), (&json!("deny"), &json!("deny")));
     }

@@ -1,4 +1,6 @@
 //! No real value in anything that we write: each is replaced wherever it shows up, also in base64 and URL-encoded.
+//!
+//! What the router is given by GitHub is known to the router alone, so it goes by its looks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,6 +9,7 @@ use std::path::Path;
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use serde::{Deserialize, Serialize};
 
 use super::RuntimeError;
 
@@ -19,44 +22,79 @@ const SHORTEST: usize = 4;
 /// A form of a part of a value, in base64.
 const SHORTEST_ENCODED: usize = 6;
 
+/// How GitHub's installation tokens begin.
+const MINTED: &str = "ghs_";
+
+/// Theirs have 40 characters or more; something shorter is a name that looks like one.
+const SHORTEST_MINTED: usize = 20;
+
+/// What must not be shown of a session.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Known {
+    /// Values.
+    pub values: Vec<String>,
+    /// What the agent has in place of tokens that the router is given later: of all that look so, these may be shown.
+    pub instead_of_minted: Vec<String>,
+}
+
 /// Replaces the values of one session. Works on whole lines, so that no value is split between two calls.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
     forms: Option<AhoCorasick>,
     count: usize,
+    instead_of_minted: Vec<String>,
 }
 
 impl Redactor {
-    /// For these values.
-    pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Result<Self, RuntimeError> {
-        let forms: BTreeSet<String> = values.into_iter().flat_map(forms).collect();
+    /// For all that is known.
+    pub fn new(known: Known) -> Result<Self, RuntimeError> {
+        let forms: BTreeSet<String> = known.values.iter().flat_map(|value| forms(value)).collect();
+        let plain = Self { instead_of_minted: known.instead_of_minted, ..Self::default() };
         if forms.is_empty() {
-            return Ok(Self::default());
+            return Ok(plain);
         }
         // The longest, so that no rest of an encoded form stays.
         let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&forms);
         let failed = |error| RuntimeError::Host(format!("preparing the redaction of logs: {error}"));
-        Ok(Self { forms: Some(automaton.map_err(failed)?), count: forms.len() })
+        Ok(Self { forms: Some(automaton.map_err(failed)?), count: forms.len(), ..plain })
     }
 
-    /// For the values that a session's runner has noted in `file`; nothing is redacted where there is none.
+    /// For what a session's runner has noted in `file`; nothing is redacted where there is none.
     pub fn read(file: &Path) -> Result<Self, RuntimeError> {
-        let values: Vec<String> = match fs::read(file) {
+        let known: Known = match fs::read(file) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|error| RuntimeError::Io(format!("reading {}", file.display()), error.into()))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::default(),
             Err(error) => return Err(RuntimeError::Io(format!("reading {}", file.display()), error)),
         };
-        Self::new(values.iter().map(String::as_str))
+        Self::new(known)
     }
 
     /// The text without them.
     pub fn text(&self, text: &str) -> String {
-        match &self.forms {
+        let text = match &self.forms {
             Some(forms) => forms.replace_all(text, &vec![REDACTED; self.count]),
             None => text.to_owned(),
-        }
+        };
+        if self.instead_of_minted.is_empty() { text } else { self.without_minted(&text) }
     }
+
+    /// The text without tokens of GitHub's that are none of ours.
+    fn without_minted(&self, text: &str) -> String {
+        let (mut done, mut rest) = (String::new(), text);
+        while let Some((before, found)) = rest.find(MINTED).map(|at| rest.split_at(at)) {
+            let (token, after) = found.split_at(found.find(|c| !in_token(c)).unwrap_or(found.len()));
+            let shown = token.len() < SHORTEST_MINTED || self.instead_of_minted.iter().any(|one| one == token);
+            done.extend([before, if shown { token } else { REDACTED }]);
+            rest = after;
+        }
+        done + rest
+    }
+}
+
+/// Also of those that are signed texts (JWT).
+fn in_token(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
 /// Every form in which a value may show up in a line.
@@ -104,10 +142,35 @@ mod tests {
 
     use super::*;
 
+    fn of(values: &[&str]) -> Redactor {
+        let values = values.iter().map(|&value| value.to_owned()).collect();
+        Redactor::new(Known { values, instead_of_minted: Vec::new() }).unwrap()
+    }
+
+    /// nginx quotes what an upstream sent where it is no header.
+    #[test]
+    fn a_minted_token_goes_by_its_looks_and_a_surrogate_stays() {
+        let (minted, own) = (format!("ghs_{}", "m".repeat(36)), format!("ghs_{}", "s".repeat(36)));
+        let signed = "ghs_1234_eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxMjM0In0.c2lnbmF0dXJlLW9mLWl0";
+        let known = Known { values: vec!["hunter22".to_owned()], instead_of_minted: vec![own.clone()] };
+        let redactor = Redactor::new(known).unwrap();
+        let line = |token: &str| {
+            format!(
+                "[error] 7#7: *1 upstream sent invalid header: \"Bad {token}\\x20...\" x={token}, ghs_name hunter22"
+            )
+        };
+        let hidden = line(REDACTED).replace("hunter22", REDACTED);
+        assert_eq!(redactor.text(&line(&minted)), hidden);
+        assert_eq!(redactor.text(&line(signed)), hidden);
+        assert_eq!(redactor.text(&line(&own)), line(&own).replace("hunter22", REDACTED));
+        assert_eq!(redactor.text(&line(&format!("{own}x"))), hidden, "only the whole of ours is ours");
+        assert_eq!(of(&["hunter22"]).text(&minted), minted, "without an App nothing is minted");
+    }
+
     #[test]
     fn a_key_of_several_lines_and_what_is_no_secret() {
         let key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\n-----END PRIVATE KEY-----\n";
-        let redactor = Redactor::new([key, "on"]).unwrap();
+        let redactor = of(&[key, "on"]);
         assert_eq!(redactor.text("x MIIEvQIBADANBgkqhkiG9w0 y"), "x [redacted] y");
         assert_eq!(redactor.text("one condition"), "one condition");
         assert_eq!(Redactor::default().text("hunter2"), "hunter2");
@@ -116,7 +179,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_form_of_a_value_is_left(value in "[ -~é]{6,40}", before in "[a-z:]{0,5}", after in "[a-z]{0,5}") {
-            let redactor = Redactor::new([value.as_str()]).unwrap();
+            let redactor = of(&[&value]);
             let text = format!("{before}{value}{after}");
             let said = redactor.text(&format!("a {text} b"));
             prop_assert!(!said.contains(&value), "{}", said);
