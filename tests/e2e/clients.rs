@@ -10,8 +10,8 @@ use crate::trust::{CLIENTS, import_clients};
 const HOST: &str = "api.example.com";
 
 /// What the fake AWS knows (tests/host/services.py).
-const AWS_ID: &str = "AKIAREALREALREALREAL";
-const AWS_SECRET: &str = "the/real+secret/of/the/test/internet0000";
+pub const AWS_ID: &str = "AKIAREALREALREALREAL";
+pub const AWS_SECRET: &str = "the/real+secret/of/the/test/internet0000";
 
 /// A sandbox whose TOKEN is masked, and the service that wants its value.
 struct Clients {
@@ -19,6 +19,8 @@ struct Clients {
     value: String,
     /// `$W`: the service's host and path, without a scheme.
     wants: String,
+    /// `$D`: the digest in it.
+    digest: String,
 }
 
 /// What a script did.
@@ -27,6 +29,7 @@ struct Seen {
     said: String,
     /// What the test internet logged meanwhile.
     log: Vec<serde_json::Value>,
+    digest: String,
 }
 
 impl Clients {
@@ -35,6 +38,11 @@ impl Clients {
     }
 
     fn with(prefix: &str, rule: &str) -> Self {
+        Self::of(prefix, &[HOST], &format!("    - {rule}\n"))
+    }
+
+    /// With a TOKEN for these hosts, and these lines of `allow`.
+    fn of(prefix: &str, hosts: &[&str], allow: &str) -> Self {
         import_clients();
         let value = format!("{prefix}real{}{}", unique(), unique());
         let digest = Sha256::digest(&value).iter().fold(String::new(), |mut hex, byte| {
@@ -42,19 +50,23 @@ impl Clients {
             hex
         });
         let sandbox = Sandbox::with(
-            &format!("version: 1\nimage: {CLIENTS}\nnetwork:\n  allow:\n    - {rule}\n"),
+            &format!("version: 1\nimage: {CLIENTS}\nnetwork:\n  allow:\n{allow}"),
             &server(&format!(
-                "  masked_secrets:\n    TOKEN: {{value: {value}, scopes: [{HOST}], headers: [authorization, x-api-key]}}\n"
+                "  masked_secrets:\n    TOKEN: {{value: {value}, scopes: [{}], headers: [authorization, x-api-key]}}\n",
+                hosts.join(", ")
             )),
         );
-        Self { sandbox, value, wants: format!("{HOST}/wants/{digest}") }
+        Self { sandbox, value, wants: format!("{HOST}/wants/{digest}"), digest }
     }
 
     /// Runs a script with `$W`, and `$U` for its URL; it must end well, without having seen the value, and the service
     /// without having seen the surrogate.
     fn run(&self, script: &str) -> Seen {
         let start = internet_log_end("access.log");
-        let script = format!("echo $TOKEN; exec 2>&1; export W={0} U=https://{0}; cd /tmp; {script}", self.wants);
+        let script = format!(
+            "echo $TOKEN; exec 2>&1; export W={0} U=https://{0} D={1}; cd /tmp; {script}",
+            self.wants, self.digest
+        );
         let output = self.sandbox.run(&["sh", "-euc", &script]);
         let said = text(&output.stdout);
         assert_eq!(code(&output), 0, "{said}\n{}", text(&output.stderr));
@@ -64,7 +76,7 @@ impl Clients {
         let log = internet_log("access.log", start);
         assert!(!log.contains(surrogate), "the service has seen the surrogate");
         let log = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        Seen { said: said.replace(surrogate, "SURROGATE"), log }
+        Seen { said: said.replace(surrogate, "SURROGATE"), log, digest: self.digest.clone() }
     }
 }
 
@@ -74,7 +86,7 @@ impl Seen {
         let claims: Vec<&str> = self
             .log
             .iter()
-            .filter(|line| line["event"] == "claim" && line["kind"] == kind)
+            .filter(|line| line["event"] == "claim" && line["wants"] == *self.digest && line["kind"] == kind)
             .filter_map(|line| line["given"].as_str())
             .collect();
         assert!(!claims.contains(&"wrong"), "{kind}: {claims:?}");
@@ -82,7 +94,7 @@ impl Seen {
     }
 }
 
-fn server(lines: &str) -> String {
+pub fn server(lines: &str) -> String {
     format!("version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n  extra_ca: /srv/internet/ca.pem\ndefaults:\n{lines}")
 }
 
@@ -225,6 +237,65 @@ fn pip_installs_from_an_index_that_wants_a_password() {
     );
     assert!(seen.said.ends_with("installed\n"), "{}", seen.said);
     assert_eq!(seen.claims("simple"), 2, "the index, and the wheel");
+}
+
+#[test]
+fn uv_installs_from_an_index_that_wants_a_password() {
+    let clients = Clients::new("");
+    let seen = clients.run(
+        "export UV_HTTP_RETRIES=0; uv pip install -q --no-cache --target p --no-deps --index-url https://user:$TOKEN@$W/simple/ clientprobe
+         PYTHONPATH=p python3 -c 'import clientprobe; print(\"installed\")'",
+    );
+    assert!(seen.said.ends_with("installed\n"), "{}", seen.said);
+    assert!(seen.claims("simple") >= 2, "the index, and the wheel: {:?}", seen.log);
+}
+
+/// A header of its own, and the token that it adds itself to imports from a host.
+#[test]
+fn deno_fetches_and_imports_with_a_token() {
+    let clients = Clients::new("");
+    let seen = clients.run(
+        "export DENO_DIR=/tmp/deno
+         deno eval 'const {U, TOKEN} = Deno.env.toObject(); const headers = {authorization: `Bearer ${TOKEN}`};
+            console.log(await (await fetch(`${U}/echo/fetched`, {headers})).text())'
+         echo 'import it from \"'$U/echo/imported.json'\" with {type: \"json\"}; console.log(it.path, it.credential)' >m.ts
+         DENO_AUTH_TOKENS=$TOKEN@api.example.com deno run --quiet --allow-import=api.example.com m.ts",
+    );
+    assert!(
+        seen.said.contains("/echo/fetched\"") && seen.said.contains("\"credential\": \"SURROGATE\""),
+        "{}",
+        seen.said
+    );
+    assert!(seen.said.ends_with("/echo/imported.json SURROGATE\n"), "{}", seen.said);
+    assert_eq!(seen.claims("echo"), 2);
+}
+
+/// gh itself: as for github.com, and as for a server of GitHub's elsewhere.
+#[test]
+fn gh_asks_for_what_its_rules_permit() {
+    let allow = ["api.github.com", HOST].map(|host| {
+        format!("    - {{host: {host}, methods: [GET]}}\n    - {{host: {host}, paths: [/graphql, /api/graphql], graphql: {{queries: [viewer]}}}}\n")
+    });
+    let clients = Clients::of("ghp_", &["api.github.com", HOST], &allow.concat());
+    let seen = clients.run(
+        "export GH_CONFIG_DIR=/tmp/gh; ask() { echo; echo \"== $*\"; gh api -H \"x-wants: $D/echo\" \"$@\" || echo \"failed $?\"; }
+         for own in GH_TOKEN=$TOKEN GH_ENTERPRISE_TOKEN=$TOKEN; do
+         export $own
+         ask user; ask graphql -f query='query { viewer { login } }'
+         ask graphql -f query='mutation { viewer }'; ask -X DELETE user
+         unset GH_TOKEN; export GH_HOST=api.example.com; done",
+    );
+    let answers: Vec<&str> = seen.said.split("== ").skip(1).collect();
+    assert_eq!(answers.len(), 8, "{answers:#?}");
+    for (here, (rest, graphql)) in [("", ("/user", "/graphql")), ("ghes", ("/api/v3/user", "/api/graphql"))] {
+        let four = if here.is_empty() { &answers[..4] } else { &answers[4..] };
+        for (answer, path) in four.iter().zip([rest, graphql]) {
+            assert!(answer.contains("SURROGATE") && answer.contains(&format!("\"{path}\"")), "{answer}");
+        }
+        assert!(four[2].contains("graphql-not-allowed") && four[2].contains("failed"), "{}", four[2]);
+        assert!(four[3].contains("method-not-allowed") && four[3].contains("failed"), "{}", four[3]);
+    }
+    assert_eq!(seen.claims("echo"), 4);
 }
 
 #[test]

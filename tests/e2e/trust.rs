@@ -17,7 +17,7 @@ const INSPECTED: &str = "api.example.com";
 const PASSTHROUGH: &str = "sub.example.org";
 
 /// Each has a way of its own to find trust settings. `$U` is a URL; what a client makes of the answer does not matter.
-const MATRIX: [(&str, &str); 18] = [
+const MATRIX: [(&str, &str); 21] = [
     ("curl", "curl -sSf $U"),
     ("wget", "wget -qO- $U"),
     ("git", "git ls-remote $U"),
@@ -56,6 +56,10 @@ const MATRIX: [(&str, &str); 18] = [
         "printf \"<settings><mirrors><mirror><id>t</id><mirrorOf>*</mirrorOf><url>$U</url></mirror></mirrors></settings>\" \
          >/tmp/$H.xml && mvn -B -q -Dmaven.repo.local=/tmp/m2-$H -s /tmp/$H.xml help:system",
     ),
+    ("uv", "UV_HTTP_RETRIES=0 uv pip install -q --no-cache --target /tmp/uv-$H --index-url $U x"),
+    ("deno", "DENO_DIR=/tmp/deno deno eval 'await (await fetch(Deno.args[0])).text()' $U"),
+    // Its token is for that host alone, and whatever it is, it asks for what the URL says.
+    ("gh", "GH_CONFIG_DIR=/tmp/gh GH_HOST=$H GH_ENTERPRISE_TOKEN=x gh api $U"),
 ];
 
 pub fn import_clients() {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # build.sh SUITE OUT: makes OUT/root (a bootable Debian) and, inside it, /srv/images/{router,agent,clients}.tar.
-# Everything comes from the Debian mirror that this machine's apt already uses.
+# Everything comes from the Debian mirror that this machine's apt already uses, and two programs from where its pip gets wheels.
 # What is built depends on this file and SUITE alone: `host` keys its cache by them.
 set -euo pipefail
 
@@ -18,8 +18,10 @@ agent_packages=(
 # Every client of HTTPS that Debian has and that reads trust settings in a way of its own.
 client_packages=(
   "${agent_packages[@]}" wget nodejs npm golang-go cargo default-jdk-headless maven python3-requests python3-httpx python3-pip python3-venv
-  python3-boto3 python3-grpcio
+  python3-boto3 python3-grpcio gh
 )
+# Those that Debian does not have, at the versions that were tried; each is one program in a wheel.
+client_wheels=(uv==0.13.9 deno==2.9.8)
 
 # What upstream versions a suite is known to bring, as shell patterns. The tests' claims are about these.
 expected() {
@@ -161,10 +163,14 @@ debian agent "$images/agent.tar" "$(list "${agent_packages[@]}")" --skip=output/
   --customize-hook='chroot "$1" update-ca-certificates >/dev/null 2>&1'
 # This one trusts nothing but Debian's own roots: what it needs more, sandboxc must bring.
 # Java's alternatives link manual pages and fail where their directory is missing.
+pip3 download --quiet --no-deps --only-binary :all: --dest "$out/wheels" "${client_wheels[@]}" >&2
 # shellcheck disable=SC2016
 debian clients "$images/clients.tar" "$(list "${client_packages[@]}")" --skip=output/dev \
-  --essential-hook='mkdir -p "$1/usr/share/man/man1"'
+  --essential-hook='mkdir -p "$1/usr/share/man/man1"' \
+  --customize-hook="cp -r '$out/wheels' \"\$1/wheels\"" \
+  --customize-hook='chroot "$1" sh -c "pip install --quiet --break-system-packages --root-user-action ignore --no-index --no-deps /wheels/*"' \
+  --customize-hook='rm -r "$1/wheels"'
 wait "$router"
 check_versions
 mv "$out"/*.versions "$images/"
-rm -rf "$out/debs"
+rm -rf "$out/debs" "$out/wheels"

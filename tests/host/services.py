@@ -4,9 +4,9 @@ What they want they cannot be told by a test, which has no way to them but throu
 
     /wants/SHA256/KIND/...    401 unless the bytes that the client gives as its credential have this SHA-256
 
-It may be the value of x-api-key, what follows Bearer or token in Authorization, user or password of Basic, or all of
-Authorization. Each request leaves a line in access.log: {"event": "claim", "kind", "wants", "given": "nothing", "wrong" or
-"right"}. KIND:
+A client that has paths of its own says `x-wants: SHA256/KIND` instead. The credential may be the value of x-api-key, what follows
+Bearer or token in Authorization, user or password of Basic, or all of Authorization. Each request leaves a line in access.log:
+{"event": "claim", "kind", "wants", "given": "nothing", "wrong" or "right"}. KIND:
 
     echo        JSON of method, path and body, and the credential itself
     events      server-sent events as Anthropic's API would send: three, half a second apart; the credential is in each
@@ -47,6 +47,8 @@ fake_aws.Handler.keys = AWS
 def serve(http, body, log):
     """Answers, and says so, if it is for us."""
     path = http.path.partition("?")[0].lstrip("/").split("/")
+    if "x-wants" in http.headers:
+        path = ["wants", *http.headers["x-wants"].split("/"), *path]
     if http.headers.get("host") == AWS_HOST:
         aws(http, body, log)
     elif path[0] == "wants" and len(path) > 3 and path[2] in KINDS:
