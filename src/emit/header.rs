@@ -36,9 +36,10 @@ pub(super) fn header(plan: &Plan, podman: Podman) -> String {
              # that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.\n",
         );
     }
-    for name in parts {
+    for name in &parts {
         let _ = writeln!(text, "#   {name}");
     }
+    text.push_str(&removal(plan, &parts));
     let gaps = limit_gaps(plan, podman);
     if !gaps.is_empty() {
         text.push_str("#\n# Limits that this manifest alone does not keep:\n");
@@ -49,6 +50,26 @@ pub(super) fn header(plan: &Plan, podman: Podman) -> String {
     text.push_str("#\n# Permissions, and where each was given:\n");
     for line in permissions(plan).lines() {
         let _ = writeln!(text, "# {line}");
+    }
+    text
+}
+
+/// How to take it down. podman makes a volume of each secret and `ConfigMap`, which `kube down` keeps; with `--force` it
+/// would remove the home volume too, which is not this plan's own.
+fn removal(plan: &Plan, secrets: &[String]) -> String {
+    let names = &plan.names;
+    let mut volumes = secrets.to_vec();
+    let mut text =
+        "#\n# Take it down (not with --force, which takes the home volume too):\n#   podman kube down -\n".to_owned();
+    if plan.network.is_some() {
+        let _ = writeln!(text, "#   podman network rm {}", names.internal_network);
+        volumes.extend([names.router_files.clone(), names.agent_files.clone()]);
+    }
+    if !volumes.is_empty() {
+        let _ = writeln!(text, "#   podman volume rm --force {}", volumes.join(" "));
+    }
+    if !secrets.is_empty() {
+        let _ = writeln!(text, "#   podman secret rm {}", secrets.join(" "));
     }
     text
 }

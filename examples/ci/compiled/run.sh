@@ -39,6 +39,11 @@ manifest() {
 #   podman kube play --network sandboxc-ac84ad057a13-net --ip 10.213.190.250 --ip 10.213.190.251 --no-hosts -
 #   podman network connect sandboxc-egress-ffa2da3e sandboxc-ac84ad057a13-router-infra
 #
+# Take it down (not with --force, which takes the home volume too):
+#   podman kube down -
+#   podman network rm sandboxc-ac84ad057a13-net
+#   podman volume rm --force sandboxc-ac84ad057a13-router-files sandboxc-ac84ad057a13-agent-files
+#
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
 #   pids_limit: kube play honours it since podman 5.5; `sandboxc run` and the script target set it with `podman update` before the start

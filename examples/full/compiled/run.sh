@@ -39,6 +39,11 @@ manifest() {
 #   podman kube play --network sandboxc-837ba358d2ca-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
 #   podman network connect sandboxc-egress-ffa2da3e sandboxc-837ba358d2ca-router-infra
 #
+# Take it down (not with --force, which takes the home volume too):
+#   podman kube down -
+#   podman network rm sandboxc-837ba358d2ca-net
+#   podman volume rm --force sandboxc-837ba358d2ca-router-files sandboxc-837ba358d2ca-agent-files
+#
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
 #   pids_limit: kube play honours it since podman 5.5; `sandboxc run` and the script target set it with `podman update` before the start

@@ -48,6 +48,12 @@ manifest() {
 #   sandboxc-f4f2859837d2-agent-surrogates
 #   sandboxc-f4f2859837d2-agent-secrets
 #
+# Take it down (not with --force, which takes the home volume too):
+#   podman kube down -
+#   podman network rm sandboxc-f4f2859837d2-net
+#   podman volume rm --force sandboxc-f4f2859837d2-router-secrets sandboxc-f4f2859837d2-router-tls sandboxc-f4f2859837d2-agent-trust sandboxc-f4f2859837d2-agent-java sandboxc-f4f2859837d2-agent-surrogates sandboxc-f4f2859837d2-agent-secrets sandboxc-f4f2859837d2-router-files sandboxc-f4f2859837d2-agent-files
+#   podman secret rm sandboxc-f4f2859837d2-router-secrets sandboxc-f4f2859837d2-router-tls sandboxc-f4f2859837d2-agent-trust sandboxc-f4f2859837d2-agent-java sandboxc-f4f2859837d2-agent-surrogates sandboxc-f4f2859837d2-agent-secrets
+#
 # Permissions, and where each was given:
 #   credential ANTHROPIC_API_KEY for api.anthropic.com (headers x-api-key)  (server.yaml:8)
 #   credential GH_TOKEN for api.github.com github.com (GitHub App, repositories widgets)  (server.yaml:16)

@@ -39,6 +39,11 @@ manifest() {
 #   podman kube play --network sandboxc-67c4c25cc478-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
 #   podman network connect sandboxc-egress-ffa2da3e sandboxc-67c4c25cc478-router-infra
 #
+# Take it down (not with --force, which takes the home volume too):
+#   podman kube down -
+#   podman network rm sandboxc-67c4c25cc478-net
+#   podman volume rm --force sandboxc-67c4c25cc478-router-files sandboxc-67c4c25cc478-agent-files
+#
 # Permissions, and where each was given:
 #   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:6)
 #   env      HOME  (built in)
