@@ -11,14 +11,14 @@ use crate::harness::{REPO, SERVER, Sandbox, code, podman, text, unique};
 use crate::random::Random;
 
 /// The stdout of `sandboxc compile ARGS`.
-fn compile(sandbox: &Sandbox, args: &[&str]) -> String {
+pub fn compile(sandbox: &Sandbox, args: &[&str]) -> String {
     let output = sandbox.command(&[&["compile"], args].concat()).output().unwrap();
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     text(&output.stdout)
 }
 
 /// A shell command with the manifest (or nothing) on stdin.
-fn sh(script: &str, input: &str) -> Output {
+pub fn sh(script: &str, input: &str) -> Output {
     let mut child = Command::new("sh")
         .args(["-c", script])
         .stdin(Stdio::piped())
@@ -32,32 +32,38 @@ fn sh(script: &str, input: &str) -> Output {
 }
 
 /// A manifest that is being applied by hand; taken down when dropped.
-struct Applied {
-    manifest: String,
+pub struct Applied {
+    pub manifest: String,
     /// The hash that all its names carry.
-    hash: String,
+    pub hash: String,
 }
 
 impl Applied {
-    fn new(manifest: String) -> Self {
+    pub fn new(manifest: String) -> Self {
         let hash =
             manifest.strip_prefix("# sandboxc plan ").and_then(|rest| rest.split(',').next()).unwrap().to_owned();
         Self { manifest, hash }
     }
 
     /// The lines of the recipe in the header.
-    fn recipe(&self) -> Vec<&str> {
+    pub fn recipe(&self) -> Vec<&str> {
         let lines: Vec<&str> = self
             .manifest
             .lines()
-            .filter_map(|line| line.strip_prefix("#   "))
-            .filter(|line| line.starts_with("podman "))
+            .take_while(|line| !line.starts_with("# Take it down"))
+            .filter_map(|line| line.strip_prefix("#   podman "))
             .collect();
         assert_eq!(lines.len(), 4, "{}", self.manifest);
         lines
     }
 
-    fn agent(&self, session: &str) -> String {
+    /// And of how to take it down.
+    pub fn removal(&self) -> Vec<&str> {
+        let after = self.manifest.split("# Take it down").nth(1).unwrap();
+        after.lines().skip(1).map_while(|line| line.strip_prefix("#   podman ")).collect()
+    }
+
+    pub fn agent(&self, session: &str) -> String {
         format!("sandboxc-{}-{session}-agent", self.hash)
     }
 
@@ -67,7 +73,7 @@ impl Applied {
     }
 }
 
-fn left(hash: &str) -> String {
+pub fn left(hash: &str) -> String {
     let kinds: [&[&str]; 4] = [
         &["ps", "-a", "--format", "{{.Names}}"],
         &["pod", "ls", "--format", "{{.Name}}"],
@@ -165,7 +171,7 @@ fn the_recipe_in_the_header_is_the_sandbox() {
                   curl -s http://denied.example.com/; echo $?; touch started; exit 3";
     let applied = Applied::new(compile(&sandbox, &["--session", &session, "--", "sh", "-c", script]));
     for line in applied.recipe() {
-        let output = sh(&format!("cd /tmp && {line}"), &applied.manifest);
+        let output = sh(&format!("cd /tmp && podman {line}"), &applied.manifest);
         assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
     }
     assert_eq!(podman(&["wait", &applied.agent(&session)]).trim(), "3");
@@ -173,6 +179,12 @@ fn the_recipe_in_the_header_is_the_sandbox() {
     assert!(logs.contains("\"sni\": \"api.example.com\"") && logs.ends_with("6\n"), "{logs}");
     assert!(sandbox.repo().join("started").exists());
     assert_ne!(applied.left(), "");
+    for line in applied.removal() {
+        let output = sh(&format!("cd /tmp && podman {line}"), &applied.manifest);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+    }
+    assert_eq!(applied.left(), "");
+    assert!(podman(&["volume", "ls", "--format", "{{.Name}}"]).lines().any(|name| name == "sandboxc-home"));
 }
 
 /// Writes the script target somewhere and runs it with nothing else around.

@@ -4,6 +4,7 @@
 
 mod clients;
 mod compile;
+mod compiled_secrets;
 mod concurrency;
 mod differential;
 mod dns;
@@ -21,6 +22,7 @@ mod images;
 mod isolation;
 mod live;
 mod log;
+mod memory;
 mod network;
 mod overrides;
 mod protect;

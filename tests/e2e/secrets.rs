@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::harness::{Sandbox, code, everything, podman, text, unique};
+use crate::harness::{Sandbox, code, everything, in_base64, left_over, podman, signal, text, unique, wait_until};
 
 const ALLOW: &str = "version: 1\nnetwork:\n  allow: [api.example.com, sub.example.org]\n";
 
 /// A server file with these lines for the workspace.
-fn server(lines: &str) -> String {
+pub fn server(lines: &str) -> String {
     format!("version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n  extra_ca: /srv/internet/ca.pem\ndefaults:\n{lines}")
 }
 
@@ -20,17 +20,21 @@ fn masked(value: &str) -> String {
 }
 
 /// A value in a file, so that it stands in nobody's environment or arguments.
-fn in_file(sandbox: &Sandbox, name: &str) -> String {
+pub fn in_file(sandbox: &Sandbox, name: &str) -> String {
     let value = format!("real-{}-{}", unique(), unique());
     fs::write(sandbox.config_home().join("sandboxc").join(name), format!("{value}\n")).unwrap();
     value
 }
 
-/// Files below a directory that hold the value, as every id of the user namespace sees them. A file that was last
-/// changed before the value existed cannot.
-fn holding(value: &str, dir: &str, since: &Path) -> String {
+/// Files below a directory that hold the value, as it is or in base64, as every id of the user namespace sees them. A file
+/// that was last changed before the value existed cannot. podman's store has base64 of YAML that has base64.
+pub fn holding(value: &str, dir: &str, since: &Path) -> String {
     let find = ["unshare", "find", dir, "-type", "f", "-newer", since.to_str().unwrap()];
-    let args = [&find[..], &["-exec", "grep", "-lF", "--", value, "{}", "+"]].concat();
+    let once = in_base64(value);
+    let twice = once.iter().flat_map(|form| in_base64(form)).collect::<Vec<_>>();
+    let forms = [&[value.to_owned()], &once[..], &twice].concat();
+    let grep = forms.iter().flat_map(|form| ["-e", form]);
+    let args: Vec<&str> = find.into_iter().chain(["-exec", "grep", "-lF"]).chain(grep).chain(["{}", "+"]).collect();
     text(&Command::new("podman").args(args).output().unwrap().stdout)
 }
 
@@ -192,4 +196,41 @@ fn a_compiled_sandbox_takes_its_secrets_from_podman_or_does_not_start() {
     assert_eq!(code(&with), 0, "{}", text(&with.stderr));
     assert_eq!(text(&with.stdout), format!("{value}\n200\n200\n403\n"), "{}", text(&with.stderr));
     assert!(!podman(&["volume", "ls", "--format", "{{.Name}}"]).lines().any(|name| names.contains(&name)));
+}
+
+/// What a killed runner had in its directory goes with it, and nobody else's does.
+#[test]
+fn gc_removes_a_dead_sessions_values_and_leaves_a_living_ones() {
+    let sandbox = Sandbox::alone_with(ALLOW, &masked("!file token"));
+    let since = sandbox.scratch("since");
+    fs::write(&since, "").unwrap();
+    let value = in_file(&sandbox, "token");
+    let runtime = std::env::var("XDG_RUNTIME_DIR").unwrap();
+    let registry = Path::new(&runtime).join("sandboxc");
+    let credentials = |session: &str| registry.join(session).join("router/credentials.json");
+    let held = || holding(&value, &runtime, &since);
+    let mut alive = sandbox.start(&[]);
+    let command = ["run", "--session", "killed", "--", "sleep", "600"];
+    let mut child = sandbox.command(&command).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("its command runs", || {
+        let record = fs::read_to_string(registry.join("killed/session.json")).unwrap_or_default();
+        record.contains("\"running\"")
+    });
+    signal(child.id(), "KILL");
+    child.wait().unwrap();
+    for session in ["killed", &alive.session] {
+        assert!(fs::read_to_string(credentials(session)).unwrap().contains(&value), "{session}");
+    }
+    assert!(held().contains("/killed/"), "the search sees it: {}", held());
+    let gc = sandbox.command(&["gc"]).output().unwrap();
+    assert_eq!(code(&gc), 0, "{}", text(&gc.stderr));
+    assert!(!registry.join("killed").exists());
+    let left = held();
+    assert!(left.lines().count() >= 1 && left.lines().all(|path| path.contains(&alive.session)), "{left}");
+    assert!(credentials(&alive.session).exists());
+    let works = "curl -sS -o /dev/null -w '%{http_code}' -H \"Authorization: Bearer $TOKEN\" https://api.example.com/";
+    assert_eq!(alive.sh(works), "200", "and it goes on");
+    drop(alive);
+    assert_eq!(held(), "");
+    assert_eq!(left_over(), [""; 0]);
 }
