@@ -796,4 +796,7 @@ code=$(timeout 3600 podman wait sandboxc-ac84ad057a13-default-agent) || {
     [ "$?" -ne 124 ] || echo "run.sh: time is over after 3600 s" >&2
     exit 124
 }
+# What it has not read when the container goes is lost.
+wait "$log_reader" || true
+log_reader=
 exit "$code"

@@ -3976,4 +3976,7 @@ phase=running
 podman logs --follow sandboxc-f4f2859837d2-default-agent &
 log_reader=$!
 code=$(podman wait sandboxc-f4f2859837d2-default-agent)
+# What it has not read when the container goes is lost.
+wait "$log_reader" || true
+log_reader=
 exit "$code"

@@ -808,4 +808,7 @@ phase=running
 podman logs --follow sandboxc-1887ca3421c7-default-agent &
 log_reader=$!
 code=$(podman wait sandboxc-1887ca3421c7-default-agent)
+# What it has not read when the container goes is lost.
+wait "$log_reader" || true
+log_reader=
 exit "$code"

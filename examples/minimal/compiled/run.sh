@@ -749,4 +749,7 @@ phase=running
 podman logs --follow sandboxc-67c4c25cc478-default-agent &
 log_reader=$!
 code=$(podman wait sandboxc-67c4c25cc478-default-agent)
+# What it has not read when the container goes is lost.
+wait "$log_reader" || true
+log_reader=
 exit "$code"
