@@ -63,7 +63,7 @@ pub struct Materials {
 pub fn known(values: &SecretValues, variables: &BTreeMap<String, String>) -> Known {
     Known {
         values: values.iter().map(|value| value.expose().to_owned()).collect(),
-        instead_of_minted: values.github.keys().filter_map(|name| variables.get(name).cloned()).collect(),
+        surrogates: if values.github.is_empty() { Vec::new() } else { variables.values().cloned().collect() },
     }
 }
 
@@ -203,6 +203,19 @@ mod tests {
     fn made() -> Materials {
         let (leaves, values) = ([leaf("api.example.com")], SecretValues::default());
         make(Request { session: "s", leaves: &leaves, extra_ca: None, credentials: &[], values: &values }).unwrap()
+    }
+
+    /// They look like what an App's router is given, and only where there is one does that have to be hidden.
+    #[test]
+    fn surrogates_are_known_where_tokens_are_minted() {
+        let secret = |name: &str| (name.to_owned(), Secret::new(format!("ghs_real-{name}")));
+        let masked = SecretValues { masked: BTreeMap::from([secret("MASKED")]), ..SecretValues::default() };
+        let both = SecretValues { github: BTreeMap::from([secret("APP")]), ..masked.clone() };
+        let variables = ["APP", "MASKED"].map(|name| (name.to_owned(), format!("ghs_surrogate-{name}")));
+        let variables = BTreeMap::from(variables);
+        assert_eq!(known(&both, &variables).values, ["ghs_real-MASKED", "ghs_real-APP"]);
+        assert_eq!(known(&both, &variables).surrogates, ["ghs_surrogate-APP", "ghs_surrogate-MASKED"]);
+        assert!(known(&masked, &variables).surrogates.is_empty());
     }
 
     /// what the agent sees is public.

@@ -33,8 +33,9 @@ const SHORTEST_MINTED: usize = 20;
 pub struct Known {
     /// Values.
     pub values: Vec<String>,
-    /// What the agent has in place of tokens that the router is given later: of all that look so, these may be shown.
-    pub instead_of_minted: Vec<String>,
+    /// What the agent has instead, where the router is given tokens that it alone knows: of all that look so, these may be
+    /// shown. Empty where there are no such tokens.
+    pub surrogates: Vec<String>,
 }
 
 /// Replaces the values of one session. Works on whole lines, so that no value is split between two calls.
@@ -42,14 +43,14 @@ pub struct Known {
 pub struct Redactor {
     forms: Option<AhoCorasick>,
     count: usize,
-    instead_of_minted: Vec<String>,
+    surrogates: Vec<String>,
 }
 
 impl Redactor {
     /// For all that is known.
     pub fn new(known: Known) -> Result<Self, RuntimeError> {
         let forms: BTreeSet<String> = known.values.iter().flat_map(|value| forms(value)).collect();
-        let plain = Self { instead_of_minted: known.instead_of_minted, ..Self::default() };
+        let plain = Self { surrogates: known.surrogates, ..Self::default() };
         if forms.is_empty() {
             return Ok(plain);
         }
@@ -76,7 +77,7 @@ impl Redactor {
             Some(forms) => forms.replace_all(text, &vec![REDACTED; self.count]),
             None => text.to_owned(),
         };
-        if self.instead_of_minted.is_empty() { text } else { self.without_minted(&text) }
+        if self.surrogates.is_empty() { text } else { self.without_minted(&text) }
     }
 
     /// The text without tokens of GitHub's that are none of ours.
@@ -84,7 +85,7 @@ impl Redactor {
         let (mut done, mut rest) = (String::new(), text);
         while let Some((before, found)) = rest.find(MINTED).map(|at| rest.split_at(at)) {
             let (token, after) = found.split_at(found.find(|c| !in_token(c)).unwrap_or(found.len()));
-            let shown = token.len() < SHORTEST_MINTED || self.instead_of_minted.iter().any(|one| one == token);
+            let shown = token.len() < SHORTEST_MINTED || self.surrogates.iter().any(|one| one == token);
             done.extend([before, if shown { token } else { REDACTED }]);
             rest = after;
         }
@@ -144,7 +145,7 @@ mod tests {
 
     fn of(values: &[&str]) -> Redactor {
         let values = values.iter().map(|&value| value.to_owned()).collect();
-        Redactor::new(Known { values, instead_of_minted: Vec::new() }).unwrap()
+        Redactor::new(Known { values, surrogates: Vec::new() }).unwrap()
     }
 
     /// nginx quotes what an upstream sent where it is no header.
@@ -152,7 +153,7 @@ mod tests {
     fn a_minted_token_goes_by_its_looks_and_a_surrogate_stays() {
         let (minted, own) = (format!("ghs_{}", "m".repeat(36)), format!("ghs_{}", "s".repeat(36)));
         let signed = "ghs_1234_eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxMjM0In0.c2lnbmF0dXJlLW9mLWl0";
-        let known = Known { values: vec!["hunter22".to_owned()], instead_of_minted: vec![own.clone()] };
+        let known = Known { values: vec!["hunter22".to_owned()], surrogates: vec![own.clone()] };
         let redactor = Redactor::new(known).unwrap();
         let line = |token: &str| {
             format!(

@@ -38,9 +38,10 @@ def ask():
     foreign = requests.get("https://aws.example.net/bucket/x", headers={"authorization": "AWS4-HMAC-SHA256 Credential=AKIAFOREIGN0000000"})
     held.append((foreign.status_code, foreign.text))
 
-curl = subprocess.Popen(["curl", "-sSN", "-K", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-curl.stdin.write(f'url = "{url}/echo/curl"\nheader = "Authorization: Bearer {token}"\nnext\nurl = "https://api.example.com/slow/50"\nheader = "Authorization: Bearer {token}"\n'.encode())
-curl.stdin.close()
+# The second one sends for as long as its pipe is open.
+auth = ["-sSN", "-H", "Authorization: Bearer " + token]
+curl = subprocess.Popen(["curl", *auth, url + "/echo/curl", "--next", *auth, "-T", "-", url + "/echo/put"],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 held.append(curl.stdout.read1(65536))
 node = subprocess.Popen(["node", "-e", """
     const [url, token] = [process.env.U, process.env.TOKEN];
@@ -159,8 +160,9 @@ fn no_process_of_the_agents_ever_has_a_value_in_its_memory() {
     };
     let values = [("token", &*value), ("id", AWS_ID), ("secret", AWS_SECRET), ("key", &*key)];
     let mut needles: Vec<(String, String)> = values.iter().flat_map(|(name, value)| forms(name, value)).collect();
-    let own = ["surrogate", "aws surrogate", "app surrogate"];
+    let own = ["surrogate", "aws surrogate", "app surrogate", "answer"];
     needles.extend(own.into_iter().zip(&surrogates).map(|(name, &text)| (name.to_owned(), text.to_owned())));
+    needles.push((own[3].to_owned(), format!("\"credential\": \"{}\"", surrogates[0])));
     let needles: serde_json::Map<String, Value> =
         needles.into_iter().map(|(name, text)| (name, Value::String(text))).collect();
     let search = Search { live, needles: Value::Object(needles) };
@@ -174,7 +176,7 @@ fn no_process_of_the_agents_ever_has_a_value_in_its_memory() {
         assert!(real.is_empty(), "{real:?}");
         // The twin: what they do have is seen.
         let has = |needle: &str, name: &str| found.contains(&(needle.to_owned(), name.to_owned()));
-        assert!(has(own[0], "python3") && has(own[0], "node") && has(own[0], "curl"), "{found:?}");
+        assert!(has(own[3], "python3") && has(own[3], "node") && has(own[0], "curl"), "{found:?}");
         assert!(has(own[1], "python3") && has(own[2], "python3"), "{found:?}");
         std::fs::write(sandbox.repo().join("go"), "").unwrap();
     }

@@ -61,11 +61,15 @@ fn visible() -> String {
 #[test]
 fn a_secret_without_a_value_is_named_before_anything_starts() {
     let empty = "!file empty";
-    for (value, code_of_it) in
-        [("!env NOBODY_SETS_THIS", "NOBODY_SETS_THIS"), (empty, "empty"), ("!file nowhere", "nowhere")]
-    {
+    for (value, code_of_it) in [
+        ("!env NOBODY_SETS_THIS", "NOBODY_SETS_THIS"),
+        (empty, "empty"),
+        ("!file nowhere", "nowhere"),
+        ("!file short", "fewer than 6 characters"),
+    ] {
         let sandbox = Sandbox::alone_with(ALLOW, &masked(value));
         fs::write(sandbox.config_home().join("sandboxc/empty"), "\n").unwrap();
+        fs::write(sandbox.config_home().join("sandboxc/short"), "12345\n").unwrap();
         let before = everything();
         let output = sandbox.run(&["true"]);
         let said = text(&output.stderr);
