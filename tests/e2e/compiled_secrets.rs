@@ -75,12 +75,19 @@ impl Masked {
     }
 }
 
-/// Everything but what all sessions share, in an order that stays.
+/// A test that fails leaves nothing for the others, which run alone too.
+impl Drop for Masked {
+    fn drop(&mut self) {
+        let all = podman(&["secret", "ls", "--format", "{{.Name}}"]);
+        let names = all.lines().filter(|name| name.starts_with("sandboxc-"));
+        names.for_each(|name| drop(podman(&["secret", "rm", name])));
+    }
+}
+
+/// Everything but what all sessions share.
 fn all() -> Vec<String> {
     let shared = |line: &str| line == "sandboxc-home" || line.starts_with("sandboxc-egress-");
-    let mut lines: Vec<String> = everything().lines().filter(|line| !shared(line)).map(str::to_owned).collect();
-    lines.sort();
-    lines
+    everything().lines().filter(|line| !shared(line)).map(str::to_owned).collect()
 }
 
 fn must(output: &Output, what: &str) {

@@ -222,7 +222,8 @@ pub fn podman(args: &[&str]) -> String {
     text(&Command::new("podman").args(args).output().unwrap().stdout)
 }
 
-/// Everything that sandboxc could have left: containers, pods, networks, volumes, secrets, files.
+/// Everything that sandboxc could have left: containers, pods, networks, volumes, secrets, files. Sorted, as podman's list of
+/// secrets has no order.
 pub fn everything() -> String {
     let mut all = [
         podman(&["ps", "-a", "--format", "{{.Names}}"]),
@@ -238,7 +239,9 @@ pub fn everything() -> String {
     for entry in entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b".")) {
         all.push_str(&format!("{}\n", entry.path().display()));
     }
-    all
+    let mut lines: Vec<&str> = all.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
 }
 
 /// What a runner's sessions have left: objects by name, directories. What belongs to a runner that lives does not
