@@ -173,13 +173,17 @@ fn r_96_a_variable_of_the_config_wins_and_points_elsewhere() {
     let sandbox = clients("host-user");
     let file = sandbox.repo().join(".sandboxc/sandbox.yaml");
     let repo = fs::read_to_string(&file).unwrap();
-    fs::write(&file, format!("{repo}env: {{NODE_EXTRA_CA_CERTS: /etc/hostname, CURL_CA_BUNDLE: /etc/hostname}}\n"))
-        .unwrap();
-    let failed = try_all(&sandbox, &[MATRIX[0], MATRIX[1], MATRIX[12]]);
+    let mut env = ["NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "DENO_CERT", "SSL_CERT_FILE"]
+        .map(|name| format!("  {name}: /etc/hostname\n"))
+        .concat();
+    // Go reads both.
+    env.push_str("  SSL_CERT_DIR: /nowhere\n");
+    fs::write(&file, format!("{repo}env:\n{env}")).unwrap();
+    let failed = try_all(&sandbox, &[0, 1, 12, 18, 19, 20].map(|at| MATRIX[at]));
     let names: Vec<&str> = failed.iter().filter_map(|said| said.lines().next()).collect();
     let expected = [INSPECTED, PASSTHROUGH]
         .iter()
-        .flat_map(|host| ["curl", "bundled-node"].map(|client| format!("{client} {host}")));
+        .flat_map(|host| ["curl", "bundled-node", "uv", "deno", "gh"].map(|client| format!("{client} {host}")));
     assert_eq!(names, expected.collect::<Vec<_>>());
 }
 
