@@ -51,7 +51,8 @@ impl Applied {
             .manifest
             .lines()
             .take_while(|line| !line.starts_with("# Take it down"))
-            .filter_map(|line| line.strip_prefix("#   podman "))
+            .filter_map(|line| line.strip_prefix("#   "))
+            .filter(|line| line.starts_with("podman "))
             .collect();
         assert_eq!(lines.len(), 4, "{}", self.manifest);
         lines
@@ -60,7 +61,7 @@ impl Applied {
     /// And of how to take it down.
     pub fn removal(&self) -> Vec<&str> {
         let after = self.manifest.split("# Take it down").nth(1).unwrap();
-        after.lines().skip(1).map_while(|line| line.strip_prefix("#   podman ")).collect()
+        after.lines().skip(1).map_while(|line| line.strip_prefix("#   ")).collect()
     }
 
     pub fn agent(&self, session: &str) -> String {
@@ -171,7 +172,7 @@ fn the_recipe_in_the_header_is_the_sandbox() {
                   curl -s http://denied.example.com/; echo $?; touch started; exit 3";
     let applied = Applied::new(compile(&sandbox, &["--session", &session, "--", "sh", "-c", script]));
     for line in applied.recipe() {
-        let output = sh(&format!("cd /tmp && podman {line}"), &applied.manifest);
+        let output = sh(&format!("cd /tmp && {line}"), &applied.manifest);
         assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
     }
     assert_eq!(podman(&["wait", &applied.agent(&session)]).trim(), "3");
@@ -180,7 +181,7 @@ fn the_recipe_in_the_header_is_the_sandbox() {
     assert!(sandbox.repo().join("started").exists());
     assert_ne!(applied.left(), "");
     for line in applied.removal() {
-        let output = sh(&format!("cd /tmp && podman {line}"), &applied.manifest);
+        let output = sh(&format!("cd /tmp && {line}"), &applied.manifest);
         assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
     }
     assert_eq!(applied.left(), "");
