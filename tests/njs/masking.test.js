@@ -199,6 +199,8 @@ assert.test('a GitHub App: its token, its repositories, no token', () => {
     assert.equal(verdict(known, auth('ghs_app_surrogate'), {}, tools(null, { ok: true })), 'credential-unavailable APP');
     const denied = tools('ghs_real', { deny: 'repository-not-allowed', text: 'why' });
     assert.equal(verdict(known, auth('ghs_app_surrogate'), {}, denied), 'repository-not-allowed APP');
+    const neither = tools(null, { deny: 'repository-not-allowed', text: 'why' });
+    assert.equal(verdict(known, auth('ghs_app_surrogate'), {}, neither), 'repository-not-allowed APP', 'a token would not help');
     assert.equal(verdict(known, auth('mine'), {}, denied), 'foreign-credential APP');
     const graphql = { method: 'POST', uri: '/graphql' };
     assert.equal(verdict(known, auth('ghs_app_surrogate'), graphql, tools('ghs_real', { ok: true })), 'body APP');

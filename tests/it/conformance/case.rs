@@ -45,6 +45,8 @@ pub struct Connect {
     pub tls: Option<String>,
     /// Protocols to choose from in the handshake.
     pub alpn: Option<String>,
+    /// How a query of names goes: `udp` or `tcp`.
+    pub transport: Option<String>,
 }
 
 /// One thing that a client does.
@@ -65,6 +67,8 @@ pub enum Upstream {
     Nothing,
     /// Exactly what was sent.
     Bytes,
+    /// A request whose first line cannot be said beforehand.
+    Request,
     /// Requests with these first lines.
     Requests(Vec<Text>),
 }
@@ -76,8 +80,10 @@ pub struct Expect {
     pub verdict: String,
     /// A reason code.
     pub reason: String,
-    /// HTTP status codes in order; or `alert`, `none`, `refused` alone.
+    /// HTTP status codes in order; or `alert`, `none`, `refused` alone; or the code of a name server's answer.
     pub status: Vec<String>,
+    /// What a name server's answer holds: `inside` or `none`.
+    pub address: Option<String>,
     /// The router ends the connection while the client keeps its side open.
     pub closed: bool,
     /// What reaches the other side.
@@ -99,13 +105,14 @@ pub struct Expect {
 /// The known keys of a section, one use each unless marked `*`; those with `!` must be there.
 const KEYS: [(&str, &[&str]); 6] = [
     ("case", &["!why", "twin", "replay"]),
-    ("connect", &["host", "!port", "tls", "alpn"]),
+    ("connect", &["host", "!port", "tls", "alpn", "transport"]),
     (
         "expect",
         &[
             "!verdict",
             "!reason",
             "!status",
+            "address",
             "closed",
             "*upstream",
             "*upstream-header",
@@ -164,6 +171,7 @@ impl Case {
                 port,
                 tls: one(&connect, "tls").filter(|name| name != "none"),
                 alpn: one(&connect, "alpn"),
+                transport: one(&connect, "transport"),
             },
             steps,
             expect: expect(&pairs("expect", section("expect")?)?)?,
@@ -179,6 +187,11 @@ impl Case {
             ),
             graphql: graphql.map(|pairs| Ok::<_, String>((need(&pairs, "type")?, fields(&pairs)?))).transpose()?,
         })
+    }
+
+    /// True if it is a query of names.
+    pub fn is_dns(&self) -> bool {
+        self.connect.transport.is_some()
     }
 
     /// What `explain` says of a field.
@@ -199,12 +212,14 @@ fn expect(pairs: &Pairs) -> Result<Expect, String> {
         [] => return Err("`upstream` is missing".to_owned()),
         [one] if one == "nothing" => Upstream::Nothing,
         [one] if one == "bytes" => Upstream::Bytes,
+        [one] if one == "one request" => Upstream::Request,
         _ => Upstream::Requests(texts("upstream")?),
     };
     Ok(Expect {
         verdict: word("verdict")?,
         reason: word("reason")?,
         status: word("status")?.split(' ').map(str::to_owned).collect(),
+        address: one(pairs, "address"),
         closed,
         upstream,
         headers: texts("upstream-header")?,

@@ -10,7 +10,7 @@ use super::case::Case;
 use super::text::{Secrets, Text};
 
 /// What only the router sees: bytes, bodies, certificates, addresses, other requests of the same connection.
-const BEYOND: [&str; 12] = [
+const BEYOND: [&str; 15] = [
     "bad-host",
     "not-tls",
     "bad-request",
@@ -23,6 +23,9 @@ const BEYOND: [&str; 12] = [
     "leak",
     "foreign-credential",
     "duplicate-credential",
+    "repository-not-allowed",
+    "unsupported-signature",
+    "credential-unavailable",
 ];
 
 /// What follows `#` in a URL is no part of a request.

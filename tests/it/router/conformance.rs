@@ -5,10 +5,12 @@ use std::io::{ErrorKind, Read as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use sandboxc::policy::{HostName, Policy, canonical};
+use sandboxc::policy::{Credential, CredentialKind, HostName, Policy, canonical};
 use serde_json::Value;
 
+use super::conformance_dns;
 use super::frames;
+use super::github::patiently;
 use super::hello::is_unrecognized_name;
 use super::secure::Secure;
 use super::wire::{Wire, statuses};
@@ -173,6 +175,7 @@ impl Run<'_> {
                 let total = self.sent.len();
                 assert_eq!(show(self.echoed()), show(&self.sent) + &format!("end after {total}\n"));
             }
+            Upstream::Request => assert_eq!(heads.len(), 1, "{seen:?}"),
             Upstream::Requests(lines) => {
                 let line = |head: &Vec<u8>| show(&head[..find(head, b"\r\n").unwrap_or(head.len())]);
                 let mut got: Vec<String> = heads.iter().map(line).collect();
@@ -217,7 +220,7 @@ impl Run<'_> {
 }
 
 /// True if a line of the log has these values, read as the session's own log writes them.
-fn says(line: &Value, wanted: &Pairs) -> bool {
+pub fn says(line: &Value, wanted: &Pairs) -> bool {
     wanted.iter().all(|(key, value)| {
         let said = shown(&line[key.as_str()]);
         let said = match key.as_str() {
@@ -276,26 +279,58 @@ fn unread(world: &World, from: &mut usize) -> Vec<Value> {
     new.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// What the router and the sandbox know of masked secrets.
-fn secrets(world: &World) -> Secrets {
+/// What the router and the sandbox know of credentials; `seen`: what HTTP servers have read, a token of an App's included.
+fn secrets(world: &World, seen: &[Value]) -> Secrets {
+    let mut secrets = Secrets::default();
     if world.policy.credentials.is_empty() {
-        return Secrets::default();
+        return secrets;
     }
     let known: Value = serde_json::from_str(&world.file("materials/credentials.json")).expect("JSON");
-    let masked = known["masked"].as_array().expect("a list");
-    let text = |one: &Value, key: &str| one[key].as_str().expect("a text").to_owned();
-    let all = |key: &str| masked.iter().map(|one| (text(one, "name"), text(one, key))).collect();
-    Secrets { surrogates: all("surrogate"), values: all("value") }
+    let mut put = |name: String, pair: &Value, minted: Option<&Value>| {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        secrets.surrogates.extend(text(&pair["surrogate"]).map(|text| (name.clone(), text)));
+        secrets.values.extend(text(minted.unwrap_or(&pair["value"])).map(|text| (name, text)));
+    };
+    let list = |kind: &str| known[kind].as_array().expect("a list").iter();
+    let name = |one: &Value| one["name"].as_str().expect("a name").to_owned();
+    for one in list("masked") {
+        put(name(one), one, None);
+    }
+    for (one, part) in list("aws").flat_map(|one| AWS_KEYS.map(|part| (one, part))) {
+        put(format!("{}.{part}", name(one)), &one[part], None);
+    }
+    let token = seen.iter().find_map(|one| one.get("minted"));
+    for one in list("github") {
+        put(name(one), one, token);
+    }
+    secrets
+}
+
+const AWS_KEYS: [&str; 3] = ["access_key_id", "secret_access_key", "session_token"];
+
+/// Waits for the tokens of GitHub's Apps whose API is there; the pauses between attempts grow.
+fn wait_for_tokens(world: &World) {
+    let there = |one: &&Credential| match &one.kind {
+        CredentialKind::GithubApp { base_url, .. } => !base_url.contains("//nx."),
+        _ => false,
+    };
+    let wanted = world.policy.credentials.iter().filter(there).count();
+    patiently(|| world.read("seen").matches("\"minted\"").count() >= wanted);
 }
 
 /// Runs cases one after another; the result is what failed.
 fn run(policy: &Policy, cases: &[&Case]) -> Vec<String> {
     let Some(world) = World::start(policy.clone()) else { return Vec::new() };
-    let secrets = secrets(&world);
     let (mut seen_to, mut logged) = (0, 0);
+    wait_for_tokens(&world);
+    let secrets = secrets(&world, &unread(&world, &mut seen_to));
     let mut failures = Vec::new();
     for case in cases {
         let one = || {
+            if case.is_dns() {
+                conformance_dns::run(&world, case);
+                return;
+            }
             let mut lines = Vec::new();
             let run = connect(&world, case).map(|client| {
                 let mut run = Run {

@@ -104,7 +104,7 @@ impl Drop for GitHub<'_> {
 }
 
 /// Waits a minute at most: pauses have grown since the router started, which was before the fake did.
-fn patiently(mut done: impl FnMut() -> bool) {
+pub fn patiently(mut done: impl FnMut() -> bool) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !done() {
         assert!(std::time::Instant::now() < end, "waited in vain");

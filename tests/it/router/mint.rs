@@ -71,13 +71,18 @@ fn apps(work: &Path, policy: &Policy) -> Vec<Value> {
             return None;
         };
         Some(json!({
-            "name": one.name, "surrogate": "ghs_surrogate", "hosts": one.scopes, "methods": one.methods,
+            "name": one.name, "surrogate": app_surrogate(&one.name), "hosts": one.scopes, "methods": one.methods,
             "paths": one.paths, "allow_foreign": one.allow_foreign, "app_id": app_id,
             "installation_id": installation_id, "base_url": base_url, "repositories": repositories,
             "permissions": permissions, "private_key": key(work),
         }))
     });
     all.collect()
+}
+
+/// What the agent has instead of an App's token.
+fn app_surrogate(name: &str) -> String {
+    if name == "GH_TOKEN" { "ghs_surrogate".to_owned() } else { format!("ghs_{name}surrogate") }
 }
 
 fn key(work: &Path) -> String {

@@ -5,6 +5,7 @@
 mod aws;
 mod bodies;
 mod conformance;
+mod conformance_dns;
 mod differential;
 mod dns;
 mod files;

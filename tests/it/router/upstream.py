@@ -28,6 +28,7 @@ ADDRESSES = [PUBLIC, "203.0.113.22", "10.55.0.1", "10.66.0.1", "169.254.169.254"
 SECURE = ["203.0.113.30", "10.55.0.30"]
 NAME_SERVERS = ["203.0.113.53", "203.0.113.54", "203.0.113.55"]
 SILENT = "203.0.113.55"
+TOKEN = "ghs_corpusREALtoken0123456789abcdefghijklmn"
 seen = {}
 requests = itertools.count()
 record = None
@@ -209,6 +210,8 @@ class Https:
                 return
             if any(head.split(b" ")[1].startswith(path) for path in SPECIAL):
                 return http_one(client, where, head, rest)
+            if head.startswith(b"POST /app/installations/"):
+                return mint(client, head, rest)
             number = note("head", head)
             if head.split(b" ")[1].startswith(b"/empty/"):
                 client.sendall(b"HTTP/1.1 %s Empty\r\nETag: \"x\"\r\n\r\n" % head.split(b" ")[1][7:10])
@@ -219,6 +222,19 @@ class Https:
                 where.encode(), connection, request, head, body)
             client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(answer)
                            + (b"" if head.startswith(b"HEAD ") else answer))
+
+
+def mint(client, head, rest):
+    """A token as GitHub gives one to an App; noted when the other side has gone, and so has read it."""
+    for _ in body_of(client, head, rest):
+        pass
+    answer = json.dumps({"token": TOKEN, "expires_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600)),
+                         "repositories": [{"name": "widgets", "owner": {"login": "acme"}}]}).encode()
+    client.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(answer), answer))
+    client.shutdown(socket.SHUT_WR)
+    while client.recv(65536):
+        pass
+    note("minted", TOKEN.encode())
 
 
 def grpc(client):
