@@ -191,6 +191,8 @@ const documents = [
     ['many tokens', q(`{${'a '.repeat(19000)}}`), 'query a'],
     ['too many tokens', q(`{${'a '.repeat(20000)}}`), no('too many tokens')],
     ['too many comments', q(`{a ${'#\n'.repeat(20001)}}`), no('too many tokens')],
+    ['too many tabs', q(`{a(x: "${'\t'.repeat(20001)}")}`), no('too many tabs in strings')],
+    ['many tabs', q(`{a(x: "${'\t'.repeat(20000)}")}`), 'query a'],
 ];
 
 assert.test('requests', () => requests.forEach((one) => assert.equal(outcome(one[1]), one[2], one[0])));
@@ -270,4 +272,28 @@ assert.test('large bodies keep their values', () => {
     assert.ok(read.forward === `{"query":"{ a }","variables":{"first":0,"list":${list},"last":[2]}}`, 'the same list');
     const text = 'x'.repeat(1000000);
     assert.ok(graphql.parse(q(`{ a(x: "${text}") }`)).forward === q(`{ a ( x : "${text}" ) }`), 'the same text');
+});
+
+assert.test('runs of every length end where they end', () => {
+    [1, 15, 16, 17, 18, 1023, 1024, 1025, 1039, 1040, 1041, 2063, 2064, 2065, 100000].forEach((length) => {
+        const name = `a${'b'.repeat(length)}`;
+        const spaces = ' '.repeat(length);
+        [['a name', q(`{${name}}`), `query ${name}`],
+            ['a name at its end', q(`fragment ${name}`), 'bad-body'],
+            ['spaces', q(`{${spaces}a,${spaces}b}${spaces}`), 'query a b'],
+            ['commas', q(`{${',\t\n'.repeat(length)}a}`), 'query a'],
+            ['spaces of JSON', `${spaces}{${spaces}"query"${spaces}:"{a}"}${spaces}`, 'query a'],
+            ['a letter after spaces', `{"query":"{a}"}${spaces}x`, no('text after the JSON value')],
+            ['a letter beyond ASCII after a name', q(`{${name}\u00e4}`), no('a character that GraphQL does not know there')],
+            ['one after spaces', q(`{${spaces}\u00e4}`), no('a character that GraphQL does not know there')],
+            ['a comment', q(`{a #${'c'.repeat(length)}\n b #${'c'.repeat(length)}\r c # \u00e4`) , no('an unfinished GraphQL document')],
+            ['comments that end', q(`{a #${'c'.repeat(length)}\r\n b #${'\u00e4'.repeat(length)}\r c #\n}#`), 'query a b c'],
+            ['numbers', `{"query":"{a(x: 1${'0'.repeat(length)})}","variables":{"n":1${'0'.repeat(length)}}}`,
+                length < 1000 ? 'query a' : no('a number of more than 1000 characters')],
+            ['no number', `{"query":"{a}","variables":{"n":1${'0'.repeat(Math.min(length, 900))}x}}`, no('no JSON')],
+        ].forEach((one) => {
+            const found = outcome(one[1]);
+            assert.ok(found === one[2] || one[2] === 'bad-body' && found.startsWith(one[2]), `${one[0]}, ${length}: ${found.slice(0, 200)}`);
+        });
+    });
 });

@@ -13,12 +13,14 @@ fn ask(head: &str) -> String {
     format!("{head}\r\nHost: {HOST}\r\nConnection: close\r\n\r\n")
 }
 
-/// The most memory that the router's worker has had so far, in KiB.
+/// The most memory that the router's workers have had so far, in KiB, all of them together.
 pub fn peak(world: &World) -> u64 {
-    let worker = world.processes("nginx: worker")[0];
-    let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    let of = |worker: u32| -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    world.processes("nginx: worker").into_iter().map(of).sum()
 }
 
 #[test]
