@@ -2627,7 +2627,8 @@ data:
             default unix:/tmp/sandboxc/deny.sock;
         }
 
-        # The log tells what happened, not only what was decided: allowed without a usable address is a denial.
+        # The log tells what happened, not only what was decided: allowed without a usable address, or a host that is not
+        # reached, is a denial.
         map $ssl_preread_server_name $tls_printable { "~\A[ -~]{1,255}\z" $ssl_preread_server_name; }
         map $tls_name $tls_host { "" $tls_printable; default $tls_name; }
         map $upstream_addr $dialled { volatile; "~\A[0-9][0-9.:, ]*\z" $upstream_addr; }
@@ -2635,6 +2636,7 @@ data:
             volatile;
             "~\A\S+ 403 " not-allowed;
             "~\Aallowed 50\d \z" address-refused;
+            "~\Aallowed 50\d " upstream-failed;
             default $tls_reason;
         }
         map $tls_outcome $tls_verdict { volatile; allowed allow; default deny; }
@@ -2825,15 +2827,19 @@ data:
         map $upstream_addr $web_reached { volatile; "~\A(?:unix:[^ ,]+(?:, )?)+\z" hop; default $dialled; }
         # nginx refuses some paths itself, and has no name yet but the handshake's then.
         map "$web_port|$request_uri|$web_form|$web_path_form" $web_unread { "443||origin|bad" bad-path; }
+        # Where the host has not begun an answer, the status is nginx's own: nobody answers, or whoever does is not who it should
+        # be, which nginx does not tell apart. A host's own 502 has come with a head.
+        map $upstream_header_time $web_lost { volatile; "~-\z" -; default ""; }
         # 400 and the like without an upstream are nginx's own answers to malformed requests, before any decision.
-        map "$web_reason $web_status $web_reached $web_unread" $web_outcome {
+        map "$web_reason $web_status$web_lost $web_reached $web_unread" $web_outcome {
             volatile;
             "~\A\S+ 400  bad-path\z" bad-path;
             "~\A\S+ 4(00|05|14|94)  " bad-request;
             "~\A\S+ 413  " body-too-large;
             "~\A\S+ 50[15]  " bad-request;
             "~\Aallowed 403  " not-allowed;
-            "~\Aallowed 50\d  " address-refused;
+            "~\Aallowed 50\d-?  " address-refused;
+            "~\Aallowed 50\d- " upstream-failed;
             default $web_reason;
         }
         map $web_outcome $web_because { volatile; bad-request ""; bad-path ""; default $web_rule; }

@@ -223,7 +223,8 @@ data:
             default unix:/tmp/sandboxc/deny.sock;
         }
 
-        # The log tells what happened, not only what was decided: allowed without a usable address is a denial.
+        # The log tells what happened, not only what was decided: allowed without a usable address, or a host that is not
+        # reached, is a denial.
         map $ssl_preread_server_name $tls_printable { "~\A[ -~]{1,255}\z" $ssl_preread_server_name; }
         map $tls_name $tls_host { "" $tls_printable; default $tls_name; }
         map $upstream_addr $dialled { volatile; "~\A[0-9][0-9.:, ]*\z" $upstream_addr; }
@@ -231,6 +232,7 @@ data:
             volatile;
             "~\A\S+ 403 " not-allowed;
             "~\Aallowed 50\d \z" address-refused;
+            "~\Aallowed 50\d " upstream-failed;
             default $tls_reason;
         }
         map $tls_outcome $tls_verdict { volatile; allowed allow; default deny; }
@@ -315,13 +317,17 @@ data:
         map $request $web_path { "~\A\S+ ([!->@-~]{1,1024})" $1; }
         map $status $web_status { volatile; "~\A0*([1-9]\d*)\z" $1; default 0; }
         map $upstream_addr $dialled { volatile; "~\A[0-9][0-9.:, ]*\z" $upstream_addr; }
+        # Where the host has not begun an answer, the status is nginx's own: nobody answers, or whoever does is not who it should
+        # be, which nginx does not tell apart. A host's own 502 has come with a head.
+        map $upstream_header_time $web_lost { volatile; "~-\z" -; default ""; }
         # 400 and the like without an upstream are nginx's own answers to malformed requests, before any decision.
-        map "$web_reason $web_status $dialled" $web_outcome {
+        map "$web_reason $web_status$web_lost $dialled" $web_outcome {
             volatile;
             "~\A\S+ 4(00|05|13|14|94) \z" bad-request;
             "~\A\S+ 50[15] \z" bad-request;
             "~\Aallowed 403 \z" not-allowed;
-            "~\Aallowed 50\d \z" address-refused;
+            "~\Aallowed 50\d-? \z" address-refused;
+            "~\Aallowed 50\d- " upstream-failed;
             default $web_reason;
         }
         map $web_outcome $web_because { volatile; bad-request ""; default $web_rule; }

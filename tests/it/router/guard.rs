@@ -105,7 +105,34 @@ fn port_80_says_why() {
     let answer = http(world, &get("ip-203-0-113-53.web.suffix.example.com", "/"));
     assert_eq!(json(&answer)["reason"], "upstream-failed", "{answer}");
     let decision = world.decision("host", "ip-203-0-113-53.web.suffix.example.com");
-    assert_eq!((&decision["verdict"], &decision["status"]), (&"allow".into(), &502.into()));
+    assert_eq!((&decision["verdict"], &decision["reason"]), (&"deny".into(), &"upstream-failed".into()));
+    assert_eq!((&decision["status"], &decision["upstream"]), (&502.into(), &"203.0.113.53:80".into()));
+    // A server that says so itself has answered.
+    for status in [502, 503, 504] {
+        let path = format!("/status/{status}/own");
+        let answer = http(world, &get("own.web.suffix.example.com", &path));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.ends_with("\r\n\r\nown"), "{answer}");
+        let decision = world.decision("path", &path);
+        assert_eq!((&decision["verdict"], &decision["reason"]), (&"allow".into(), &"allowed".into()), "{decision}");
+        assert_eq!(decision["status"], status);
+    }
+}
+
+#[test]
+fn passthrough_says_that_nobody_answered() {
+    let Some(world) = shared() else { return };
+    for (name, verdict, reason) in [
+        ("ip-203-0-113-53.gone.suffix.example.com", "deny", "upstream-failed"),
+        ("ip-203-0-113-10.here.suffix.example.com", "allow", "allowed"),
+    ] {
+        assert_eq!(upstream_of(world, name).is_some(), verdict == "allow", "{name}");
+        let decision = world.decision("host", name);
+        assert_eq!((&decision["verdict"], &decision["reason"]), (&verdict.into(), &reason.into()), "{decision}");
+        assert_eq!(
+            decision["upstream"],
+            format!("{}:443", if verdict == "allow" { "203.0.113.10" } else { "203.0.113.53" })
+        );
+    }
 }
 
 #[test]

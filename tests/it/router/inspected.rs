@@ -306,7 +306,18 @@ fn an_upstream_that_is_not_who_it_should_be_is_not_spoken_to() {
         assert_eq!(body["hint"].as_str().unwrap().contains("extra_ca"), reason == "upstream-failed", "{body}");
         let line = world.decision("host", name);
         assert_eq!(line["status"], 502, "{line}");
-        assert_eq!(line["reason"], if reason == "address-refused" { reason } else { "allowed" }, "{line}");
+        assert_eq!((&line["reason"], &line["verdict"]), (&reason.into(), &"deny".into()), "{line}");
+        // The address is known, though it was refused or did not do, but for a name without any.
+        assert_eq!(line["upstream"] != "", reason == "upstream-failed", "{line}");
+    }
+    // A server that says so itself has answered; so has one whose certificate is good.
+    for (name, status) in [("open.secure.test", "502"), ("own.any.secure.test", "502"), ("own.any.secure.test", "503")]
+    {
+        let path = format!("/status/{status}/own");
+        assert!(https(world, name, get(name, &path)).ends_with("\r\n\r\nown"), "{name}");
+        let is_it = |line: &serde_json::Value| line["host"] == name && line["status"] == status.parse::<u16>().unwrap();
+        let line = world.first_decision(is_it);
+        assert_eq!((&line["verdict"], &line["reason"]), (&"allow".into(), &"allowed".into()), "{line}");
     }
     let name = "ip-10-55-0-30.secure.test";
     let answer = https(world, name, get(name, "/"));
