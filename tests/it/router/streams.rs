@@ -8,6 +8,9 @@ use super::wire::{get, statuses};
 use super::world::World;
 
 const HOST: &str = "open.secure.test";
+/// Bytes, and the SHA-256 of so many zeros.
+pub const GIB: usize = 1 << 30;
+const ZEROS: &str = "49bc20df15e412a64472421e13fe86ff1c5165e18b2afccf160d4dc19fe68a14";
 
 fn ask(head: &str) -> String {
     format!("{head}\r\nHost: {HOST}\r\nConnection: close\r\n\r\n")
@@ -64,11 +67,13 @@ fn r_78_an_upload_streams_in_constant_memory() {
             assert_eq!(String::from_utf8_lossy(&files.stdout).trim(), "/tmp/sandboxc/nginx.pid", "nothing is kept");
         }
     };
-    let answer = upload(world, &vec![b'x'; 1_000_000], 200, kept);
-    assert!(answer.contains("\r\n\r\n200000000 "), "{answer}");
+    let started = Instant::now();
+    let answer = upload(world, &vec![0; 1 << 20], 1024, kept);
+    assert!(answer.contains(&format!("\r\n\r\n{GIB} {ZEROS} ")), "{answer}");
     let grown = peak(world).saturating_sub(before);
-    println!("200 MB: {grown} KiB more");
-    assert!(grown < 8 * 1024, "{grown} KiB more");
+    println!("1 GiB in {:?}: {grown} KiB more", started.elapsed());
+    // What runs beside this test takes some, too.
+    assert!(grown < 16 * 1024, "{grown} KiB more");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Port 443: routed by the name in the `ClientHello`, never by an address, never decrypted.
 
-use std::time::Duration;
+use std::io::{Read as _, Write as _};
+use std::time::{Duration, Instant};
 
 use super::hello::{handshake, hello, is_unrecognized_name, records};
 use super::shared;
+use super::streams::{GIB, peak};
 use super::wire::{Wire, exchange};
 use super::world::World;
 
@@ -207,4 +209,45 @@ fn ten_megabytes_pass_unchanged_both_ways() {
     assert!(answer.ends_with(end.as_bytes()));
     let echoed = &answer[..answer.len() - end.len()];
     assert!(echoed.ends_with(&data), "changed on the way");
+}
+
+#[test]
+fn r_78_a_passed_connection_streams_in_constant_memory() {
+    let Some(world) = shared() else { return };
+    let started = Instant::now();
+    let before = peak(world);
+    // By way of the forwarder; everything comes back.
+    let mut wire = Wire::to(world, world.net.web_loopback.into(), 443).unwrap();
+    let hello = hello("gib.suffix.example.com");
+    wire.send(&hello).until("gib.suffix.example.com");
+    let mut back = wire.0.try_clone().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut block = vec![0; 1 << 20];
+        let (mut count, mut last) = (0, Vec::new());
+        loop {
+            match back.read(&mut block).unwrap() {
+                0 => return (count, last),
+                n => {
+                    count += n;
+                    last = block[n.saturating_sub(40)..n].to_vec();
+                }
+            }
+        }
+    });
+    let block = vec![0; 1 << 20];
+    for _ in 0..GIB / block.len() {
+        wire.0.write_all(&block).unwrap();
+    }
+    wire.end();
+    let (count, last) = reader.join().unwrap();
+    let end = format!("end after {}\n", GIB + hello.len());
+    assert!(last.ends_with(end.as_bytes()), "{:?}", String::from_utf8_lossy(&last));
+    // And what was left of the hello.
+    assert!((GIB + end.len()..GIB + end.len() + hello.len()).contains(&count), "{count}");
+    let grown = peak(world).saturating_sub(before);
+    println!("1 GiB there and back in {:?}: {grown} KiB more", started.elapsed());
+    assert!(grown < 16 * 1024, "{grown} KiB more");
+    let line = world.decision("host", "gib.suffix.example.com");
+    let moved = (line["bytes_sent"].as_u64().unwrap(), line["bytes_received"].as_u64().unwrap());
+    assert!(moved.0 > GIB as u64 && moved.1 > GIB as u64, "{line}");
 }
