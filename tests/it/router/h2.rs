@@ -5,26 +5,31 @@ use super::secure::Secure;
 use super::wire::json;
 use super::world::World;
 
-const HEADERS: u8 = 1;
+pub const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub const END_STREAM: u8 = 1;
+pub const END_HEADERS: u8 = 4;
 
 /// What came on one stream: the status, the body, and the header block after it.
-struct Answer {
-    status: String,
-    body: String,
-    trailers: Vec<u8>,
+pub struct Answer {
+    /// The code, or `reset`.
+    pub status: String,
+    /// As text.
+    pub body: String,
+    /// As it came.
+    pub trailers: Vec<u8>,
 }
 
-struct H2 {
+/// One connection.
+pub struct H2 {
     secure: Secure,
     buffer: Vec<u8>,
 }
 
 impl H2 {
-    fn to(world: &World, name: &str) -> Self {
+    /// Connects, for HTTP/2.
+    pub fn to(world: &World, name: &str) -> Self {
         let secure = Secure::try_to(world, name, &["h2", "http/1.1"]).unwrap();
         assert_eq!(secure.protocol(), "h2");
         let mut h2 = Self { secure, buffer: Vec::new() };
@@ -33,13 +38,14 @@ impl H2 {
         h2
     }
 
-    fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    /// Writes one frame.
+    pub fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
         self.secure.send([&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat());
     }
 
     /// A request's head, literally, so that any bytes can be said.
-    fn head(&mut self, stream: u32, flags: u8, fields: &[(&str, &str)]) {
+    pub fn head(&mut self, stream: u32, flags: u8, fields: &[(&str, &str)]) {
         self.frame(HEADERS, flags | END_HEADERS, stream, &block(fields));
     }
 
@@ -69,7 +75,7 @@ impl H2 {
     }
 
     /// Everything of one stream; a reset or the connection's end is status `reset`.
-    fn answer(&mut self, stream: u32) -> Answer {
+    pub fn answer(&mut self, stream: u32) -> Answer {
         self.answer_from(stream, String::new())
     }
 
@@ -117,7 +123,8 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     fields.iter().flat_map(|(name, value)| [vec![0], string(name), string(value)].concat()).collect()
 }
 
-fn pseudo<'a>(method: &'a str, host: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
+/// What a request's head begins with.
+pub fn pseudo<'a>(method: &'a str, host: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![(":method", method), (":scheme", "https"), (":path", path), (":authority", host)]
 }
 

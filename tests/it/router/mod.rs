@@ -13,6 +13,7 @@ mod frames;
 mod github;
 mod guard;
 mod h2;
+mod h2_masking;
 mod hello;
 mod http;
 mod inspected;

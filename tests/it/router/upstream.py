@@ -262,6 +262,7 @@ def grpc(client):
         elif kind == 6 and not flags & 1:
             frame(6, 1, 0, payload)
         elif kind == 1:
+            note("grpc", payload)
             frame(1, 4, stream, b"\x88" + literal(b"content-type", b"application/grpc"))
         elif kind == 0:
             if payload:
