@@ -41,6 +41,7 @@ const SIZES: [(&str, &str, [&str; 2]); 2] =
     [("/1k", "1 KiB", ["(target 0.9)", "(targets 0.3, 20 x mitmproxy)"]), ("/1m", "1 MiB", ["", ""])];
 
 fn main() {
+    let load_before = processes::load();
     let (mut found, idle) = without_credentials();
     let world = World::start_edited(policy::masking(), &["203.0.113.53"], policy::without_redaction_of_masked)
         .expect("SANDBOXC_NO_ROUTER leaves no router to measure");
@@ -76,6 +77,7 @@ fn main() {
         let text = format!("median {:.1} ms, most {:.1} ms", delays.median, delays.most);
         line(&format!("first event after the host's, {what}"), &text, "(target 100 ms)");
     }
+    line("load average of this machine", &format!("{load_before} before, {} after", processes::load()), "");
     let after = processes::memory_of(&session);
     line("idle memory of inspecting router and forwarder", &format!("{idle:.1} MB PSS"), "(target 25 MB)");
     line("  with a masked credential", &format!("{idle_masking:.1} MB, {after:.1} MB after these loads"), "");

@@ -24,6 +24,12 @@ pub fn time_of(processes: &[u32]) -> f64 {
     nanoseconds.sum::<f64>() / 1e9
 }
 
+/// How many processes of the whole machine want a processor, on average of a minute.
+pub fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
 /// Those of router and forwarder.
 pub fn of_session(world: &World) -> Vec<u32> {
     let mut all = world.processes("");

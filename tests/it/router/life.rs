@@ -3,6 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use sandboxc::emit;
+
+use super::hello::hello;
+use super::wire::{Wire, exchange};
 use super::world::World;
 
 fn signal(pid: u32, name: &str) {
@@ -110,4 +114,31 @@ fn the_gate_opens_only_where_the_sessions_network_is_all_there_is() {
     }
     let elsewhere = Command::new("unshare").args(["--net", "sh", "-c", &gate]).output().unwrap();
     assert!(!elsewhere.status.success(), "no network at all");
+}
+
+#[test]
+fn a_full_router_closes_what_comes_harms_nobody_and_serves_again() {
+    let few =
+        |file: &mut emit::File| file.text = file.text.replace("worker_connections 1024;", "worker_connections 40;");
+    let Some(world) = World::start_edited(super::policy(), &["203.0.113.53"], few) else { return };
+    let mut held: Vec<(Wire, bool)> = Vec::new();
+    for _ in 0..60 {
+        let mut wire = Wire::to_router(&world, 443);
+        let mut first = [0; 8];
+        let served = std::io::Read::read_exact(&mut wire.send(&hello("api.example.com")).0, &mut first).is_ok();
+        assert!(!served || &first == b"here is ", "{first:?}");
+        held.push((wire, served));
+    }
+    let served = held.iter().filter(|(_, served)| *served).count();
+    println!("{served} of {} are served", held.len());
+    assert!((4..40).contains(&served), "{served}");
+    assert!(world.read("err").contains("worker_connections are not enough"));
+    // None gets past without a decision, and those that are served go on.
+    let denied = exchange(&world, 443, &hello("evil.test"));
+    assert!(!String::from_utf8_lossy(&denied).contains("here is"));
+    for (wire, _) in held.iter_mut().filter(|(_, served)| *served) {
+        wire.send(b"still there").until("still there");
+    }
+    held.clear();
+    world.wait("a place", || exchange(&world, 443, &hello("api.example.com")).starts_with(b"here is "));
 }
