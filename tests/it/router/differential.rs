@@ -1,6 +1,7 @@
 //! `decide` against the running router: random names, every tier.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -133,7 +134,18 @@ fn decided(policy: &Policy, host: &str, port: u16) -> Outcome {
 /// Lets one client after another ask on a port and pairs the answers with the log's lines.
 fn ask(world: &World, names: &BTreeSet<String>, port: u16, one: impl Fn(&str) -> bool) -> Vec<Outcome> {
     let before = world.decisions().len();
-    let allowed: Vec<bool> = names.iter().map(|name| one(name)).collect();
+    let length = || std::fs::metadata(world.path("out")).map_or(0, |file| file.len());
+    // Its line must be there before the next begins: the router's workers write theirs as they come.
+    let and_line = |name: &String| {
+        let (from, end) = (length(), Instant::now() + Duration::from_secs(10));
+        let allowed = one(name);
+        while length() == from {
+            assert!(Instant::now() < end, "no line for {name:?}");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        allowed
+    };
+    let allowed: Vec<bool> = names.iter().map(and_line).collect();
     world.wait("all lines", || world.decisions().len() >= before + names.len());
     let lines = world.decisions().split_off(before);
     assert_eq!(lines.len(), names.len(), "one line a decision");
@@ -146,7 +158,6 @@ fn ask(world: &World, names: &BTreeSet<String>, port: u16, one: impl Fn(&str) ->
 }
 
 fn ask_tls(world: &World, name: &str) -> bool {
-    // Until the end, so that the log line is there before the next connection begins.
     let answer = super::wire::exchange(world, 443, &hello(name));
     let passed = answer.starts_with(b"here is");
     assert!(passed || is_unrecognized_name(&answer), "{name}: {answer:?}");

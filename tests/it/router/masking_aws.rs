@@ -28,8 +28,8 @@ fn is_signed_anew(head: &str) {
 #[test]
 fn a_signed_request_is_signed_anew() {
     let Some(world) = shared() else { return };
-    is_signed_anew(&reached(&https(world, HOST, signed("GET", "/hex?a=b", &surrogate("ID"), ""))));
-    let line = world.decisions().into_iter().rfind(|line| line["host"] == HOST).unwrap();
+    is_signed_anew(&reached(&https(world, HOST, signed("GET", "/hex/anew?a=b", &surrogate("ID"), ""))));
+    let line = world.first_decision(|line| line["host"] == HOST && line["path"] == "/hex/anew");
     assert_eq!(line["credentials"], "prod", "{line}");
 }
 
