@@ -2257,23 +2257,16 @@ data:
     // Settles what a request does with credentials: surrogates are swapped for real values where a credential's scope holds,
     // and stand nowhere else. Pure: no I/O, no clock of its own. What is not understood is refused, never passed on.
 
+    import percent from 'percent.js';
     import surrogates from 'surrogates.js';
 
     const FEWEST = 6;
     // What nginx cannot read, or not in every case; `identity` and unknown words are no compression.
     const PACKED = ['gzip', 'x-gzip', 'deflate', 'compress', 'x-compress', 'br', 'zstd', 'dcb', 'dcz'];
 
-    function replaceAll(text, from, to) {
-        return text.split(from).join(to);
-    }
-
     /// The path of a target in its canonical form. What has none was refused before.
     function canonical(target) {
-        const path = target.split('?')[0];
-        return path.replace(/%([0-9a-fA-F]{2})/g, (escape, hex) => {
-            const char = String.fromCharCode(parseInt(hex, 16));
-            return /[A-Za-z0-9._~-]/.test(char) ? char : escape.toUpperCase();
-        });
+        return percent.map(target.split('?')[0], (byte, escape) => /[A-Za-z0-9._~-]/.test(byte) ? byte : escape.toUpperCase());
     }
 
     /// A glob for canonical paths; no wildcard ends inside of an escape.
@@ -2363,7 +2356,7 @@ data:
 
     /// nginx's variables, and many servers, make one name of `x-key` and `x_key`.
     function isNamed(header, name) {
-        return header[0].toLowerCase().replace(/_/g, '-') === name.replace(/_/g, '-');
+        return percent.swap(header[0].toLowerCase(), '_', '-') === percent.swap(name, '_', '-');
     }
 
     function valuesOf(headers, name) {
@@ -2562,7 +2555,7 @@ data:
     }
 
     function redact(list, value) {
-        return list.reduce((whole, pair) => replaceAll(whole, pair[0], pair[1]), value);
+        return list.reduce((whole, pair) => percent.swap(whole, pair[0], pair[1]), value);
     }
 
     /// Whether a body can be read for redaction; `unpacked`: nginx undoes gzip.
@@ -2941,6 +2934,53 @@ data:
 
         include /etc/sandboxc/github.conf;
     }
+  percent.js: |
+    // Percent-encoding, in time that grows with a text's length alone: njs 0.8.9 looks at the whole rest of a text for each
+    // match of a replacement, and whoever writes a request chooses how many there are. So texts are split, and pieces short.
+
+    const SHORT = 512;
+
+    // What two digits stand for, each byte a character of its own.
+    const BYTES = Object.create(null);
+    '0123456789abcdefABCDEF'.split('').forEach((high, _, digits) => digits.forEach((low) => {
+        BYTES[high + low] = String.fromCharCode(parseInt(high + low, 16));
+    }));
+
+    /// A function's results for short pieces of a text.
+    function pieces(text, make) {
+        if (text.length <= SHORT) {
+            return make(text);
+        }
+        const made = [];
+        for (let at = 0; at < text.length; at += SHORT) {
+            made.push(make(text.slice(at, at + SHORT)));
+        }
+        return made.join('');
+    }
+
+    /// Replaces each escape by what `put` makes of its byte and itself, and what is between by what `rest` makes of it.
+    function map(text, put, rest) {
+        const between = (part) => rest && part !== '' ? pieces(part, rest) : part;
+        return text.split('%').map((part, at) => {
+            if (at === 0) {
+                return between(part);
+            }
+            const byte = BYTES[part.slice(0, 2)];
+            return byte === undefined ? between('%' + part) : put(byte, '%' + part.slice(0, 2)) + between(part.slice(2));
+        }).join('');
+    }
+
+    /// Undoes it once; a byte becomes a character of its own.
+    function decode(text) {
+        return map(text, (byte) => byte);
+    }
+
+    /// One text for another, everywhere.
+    function swap(text, from, to) {
+        return text.split(from).join(to);
+    }
+
+    export default { decode, map, pieces, swap };
   refusal.js: |
     // The body of a refusal on port 80: the same reason and rule as in the log.
     const reasons = {"above-ceiling":{"hint":"ask the owner of this machine: the server config forbids it","text":"the server's ceiling does not include it"},"address-refused":{"hint":"if the host is meant to be private, say `private: true` on its entry or name its range in the server's network.reachable","text":"the name does not resolve to an address that may be reached"},"bad-body":{"hint":"send one GraphQL operation as uncompressed JSON without duplicate keys","text":"the body is no plain JSON in UTF-8 that a rule can read"},"bad-host":{"hint":"use the full name of the host","text":"the host is missing or not a full host name"},"bad-path":{"hint":"request the resource by its plain path","text":"the path holds `..`, `//`, `\\`, an encoded control byte, or is encoded twice"},"bad-request":{"hint":"send a plain HTTP/1.1 request in origin form (`GET /path` with one Host header); HTTPS needs no proxy","text":"the request is malformed or of a kind that is not forwarded"},"body-too-large":{"hint":"send a smaller body, or for AWS let the client send x-amz-content-sha256","text":"the body is larger than what is read whole for a rule or a signature (1 MiB)"},"credential-unavailable":{"hint":"see the session's network log, and try again","text":"the router could not get a token for this credential"},"denied":{"hint":"ask the owner of this machine: the server config forbids it","text":"the server's deny list names it"},"duplicate-credential":{"hint":"send it once","text":"a credential header is there more than once"},"foreign-credential":{"hint":"use the variable of the sandbox, or ask for `allow_foreign_credentials: true`","text":"the request carries a credential that is not the sandbox's own"},"graphql-not-allowed":{"hint":"add the field to `queries`, `mutations` or `subscriptions`","text":"the entry's `graphql` does not permit this operation"},"leak":{"hint":"use the credential only with the hosts, headers, methods and paths of its config entry","text":"the request carries the surrogate of a credential outside of its scope"},"method-not-allowed":{"hint":"add the method to the entry's `methods`","text":"no entry for this host permits this method here"},"misdirected":{"hint":"open a connection of its own for each host","text":"the request is for another host than the TLS connection"},"not-allowed":{"hint":"add the host to network.allow in .sandboxc/sandbox.yaml","text":"no allow entry matches this host"},"not-tls":{"hint":"port 443 carries TLS only; name another port as `host:port` in network.allow","text":"the connection does not start with a TLS ClientHello"},"path-not-allowed":{"hint":"add the path to the entry's `paths`","text":"no entry for this host permits this path"},"port-not-allowed":{"hint":"add `host:port` to network.allow in .sandboxc/sandbox.yaml","text":"the entry for this host does not name this port"},"repository-not-allowed":{"hint":"name the repository in the request, or add it to `repositories`","text":"the request's repository is not on the credential's list, or cannot be told"},"too-deep":{"hint":"add an entry for the longer suffix or the exact host","text":"an inspected suffix covers one label only, as certificates do"},"unsupported-signature":{"hint":"see the log's line for the SDK setting that avoids it","text":"this way of signing cannot be done anew by the router"},"upstream-failed":{"hint":"try again later","text":"the host is allowed but did not answer"}};
@@ -3413,34 +3453,35 @@ data:
     // How Signature Version 4 writes a request down before it hashes it: headers, path and query in one way out of many.
     // Where clients differ in the way they take, all of the ways are here, the one of botocore first.
 
-    function percent(char) {
+    import percent from 'percent.js';
+
+    function escape(char) {
         const code = char.charCodeAt(0);
         return (code < 16 ? '%0' : '%') + code.toString(16).toUpperCase();
     }
 
     /// Percent-encodes all but unreserved characters.
     function encode(text) {
-        return encodeURIComponent(text).replace(/[!'()*]/g, percent);
+        return percent.pieces(encodeURIComponent(text), (piece) => piece.replace(/[!'()*]/g, escape));
     }
 
     /// The same for a text that has escapes already: one way of writing for each byte.
     function recode(text) {
-        return text.replace(/%([0-9A-Fa-f]{2})|[^A-Za-z0-9._~-]/g, (found, hex) => {
-            const char = hex === undefined ? found : String.fromCharCode(parseInt(hex, 16));
-            return /[A-Za-z0-9._~-]/.test(char) ? char : percent(char);
-        });
+        const byte = (char) => /[A-Za-z0-9._~-]/.test(char) ? char : escape(char);
+        return percent.map(text, byte, (piece) => piece.replace(/[^A-Za-z0-9._~-]/g, escape));
     }
 
     /// Undoes the escapes of ASCII; never throws.
     function nameOf(key) {
-        const plain = key.indexOf('%') < 0 ? key : key.replace(/%([0-7][0-9A-Fa-f])/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
-        return plain.toLowerCase();
+        return percent.map(key, (byte, escape) => byte < '\x80' ? byte : escape).toLowerCase();
     }
 
-    // Most values need no regular expression, which costs more here than a digest does.
     function fold(value) {
-        const text = value.trim();
-        return text.indexOf('  ') < 0 && text.indexOf('\t') < 0 ? text : text.replace(/[ \t]+/g, ' ');
+        let text = percent.swap(value.trim(), '\t', ' ');
+        while (text.indexOf('  ') >= 0) {
+            text = percent.swap(text, '  ', ' ');
+        }
+        return text;
     }
 
     /// The values of each header, by lower-case name.
@@ -3484,12 +3525,12 @@ data:
         }
         // Amazon's servers decode and encode again; clients differ in what they send for what they sign.
         const segments = (text) => text.split('/').map(recode).join('/');
-        const forms = [path, segments(path), segments(path.replace(/\+/g, ' '))];
-        return distinct(forms.concat(forms.map((form) => form.replace(/%2F/g, '/'))));
+        const forms = [path, segments(path), segments(percent.swap(path, '+', ' '))];
+        return distinct(forms.concat(forms.map((form) => percent.swap(form, '%2F', '/'))));
     }
 
     /// The same for queries: functions that write a name or value.
-    const QUERY_FORMS = [(text) => text, recode, (text) => recode(text.replace(/\+/g, ' '))];
+    const QUERY_FORMS = [(text) => text, recode, (text) => recode(percent.swap(text, '+', ' '))];
 
     function isPlain(parameter) {
         return parameter.raw !== '' && parameter.value.indexOf('=') < 0 &&
@@ -3516,12 +3557,9 @@ data:
   surrogates.js: |
     // Surrogates in texts: found however they are encoded, and swapped where they are a header's whole token.
 
-    const ROUNDS = 8;
+    import percent from 'percent.js';
 
-    /// Undoes percent-encoding once; a byte becomes a character of its own.
-    function decode(text) {
-        return text.replace(/%([0-9a-fA-F]{2})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
-    }
+    const ROUNDS = 8;
 
     /// Until nothing is left to undo, in one pass: what a decoded character completes is decoded too.
     function exhaust(text) {
@@ -3557,7 +3595,7 @@ data:
             if (seen.indexOf('%') < 0) {
                 return '';
             }
-            const next = round === ROUNDS - 1 ? exhaust(seen) : decode(seen);
+            const next = round === ROUNDS - 1 ? exhaust(seen) : percent.decode(seen);
             if (next === seen) {
                 return '';
             }
@@ -3572,7 +3610,7 @@ data:
         if (!match) {
             return null;
         }
-        const digits = match[1].replace(/-/g, '+').replace(/_/g, '/');
+        const digits = percent.swap(percent.swap(match[1], '-', '+'), '_', '/');
         try {
             return atob(digits + '='.repeat((4 - digits.length % 4) % 4));
         } catch (e) {

@@ -16,8 +16,9 @@ const SIGNED_HEADERS: [&str; 3] = ["authorization", "x-amz-content-sha256", "x-a
 const AWS_FORMS: usize = 8;
 
 /// What settles requests, as it is.
-const MODULES: [(&str, &str); 2] = [
+const MODULES: [(&str, &str); 3] = [
     ("masking.js", include_str!("../../../templates/router/masking.js")),
+    ("percent.js", include_str!("../../../templates/router/percent.js")),
     ("surrogates.js", include_str!("../../../templates/router/surrogates.js")),
 ];
 
