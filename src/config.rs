@@ -40,6 +40,7 @@ mod vault;
 pub mod yaml;
 
 pub use load::{DEFAULT_ALLOW_FILE, entry_path, load, read_secrets};
+pub use overrides::OVERRIDES;
 pub use resolved::*;
 pub use secret::{AwsKeys, Secret, SecretRef, SecretRefs, SecretValues, Secrets};
 pub use value::survives_podman;

@@ -23,8 +23,8 @@ use crate::source::Sourced;
 
 pub use agent::{Agent, Command, Home};
 pub use grant::Grant;
-pub use inspected::{Leaf, Materials, Part, leaves, surrogates};
-pub use name::{Names, SESSION_LABEL, runner_hash, session_is_valid};
+pub use inspected::{Keeper, Leaf, Materials, Origin, Part, leaves, surrogates};
+pub use name::{Names, SESSION_LABEL, config_hash, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
 pub use route::subnets;
 
@@ -46,8 +46,8 @@ pub struct Request<'a> {
     pub command: &'a Command,
     /// How often a subnet of this session turned out to be taken: each attempt gives another subnet, and other names.
     pub attempt: u32,
-    /// The directory of a runner's session; None for what others apply.
-    pub session_dir: Option<&'a Path>,
+    /// Who gives router and agent what no file of the plan may hold.
+    pub keeper: Keeper<'a>,
 }
 
 /// Why no plan can be made.
@@ -102,7 +102,7 @@ pub fn inspects(resolved: &Resolved) -> bool {
 
 /// Makes the plan. Errors only where the input cannot be planned at all.
 pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
-    let Request { resolved, session, command, attempt, session_dir } = request;
+    let Request { resolved, session, command, attempt, keeper } = request;
     if !session_is_valid(session) {
         return Err(PlanError::BadSession(session.to_owned()));
     }
@@ -115,9 +115,15 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
     let egress = route::egress_network(resolved)?;
     let by_runner = *command == Command::Hold;
     let names = name::names(session, egress, by_runner, &(FORMAT_VERSION, resolved, session, &network, &agent));
-    let materials = match session_dir {
-        Some(dir) => Materials::Directory(dir.to_owned()),
-        None => Materials::Secret(format!("sandboxc-{}", names.hash)),
+    let materials = match keeper {
+        Keeper::Runner(dir) => Materials::Directory(dir.to_owned()),
+        Keeper::Applier => Materials::Secret(format!("sandboxc-{}", names.hash)),
+        Keeper::Service(server) => Materials::Service(Origin {
+            server: server.map(Path::to_owned),
+            name: resolved.name.clone(),
+            environment: resolved.environment.clone(),
+            config: name::config_hash(resolved, session),
+        }),
     };
     Ok(Plan {
         format_version: FORMAT_VERSION,

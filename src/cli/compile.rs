@@ -9,7 +9,7 @@ use super::{Failure, PlanArgs, Target};
 use crate::config::Resolved;
 use crate::emit::quadlet::Units;
 use crate::emit::{File, Podman, script, tree};
-use crate::plan::{Command, Request, plan};
+use crate::plan::{Command, Keeper, Request, plan};
 use crate::runtime::{exit, write};
 
 /// The session of a manifest that nobody named: the same every time, so that the bytes are.
@@ -44,8 +44,9 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
         )));
     }
     let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);
-    let plan =
-        plan(Request { resolved: &resolved, session, command: &Command::Run(words), attempt: 0, session_dir: None })?;
+    let server = context.server_file(&args.plan.config)?;
+    let keeper = if quadlet { Keeper::Service(server.as_deref()) } else { Keeper::Applier };
+    let plan = plan(Request { resolved: &resolved, session, command: &Command::Run(words), attempt: 0, keeper })?;
     let podman = args.plan.podman.unwrap_or(Podman::FLOOR);
     if let (true, Some(dir)) = (quadlet, &args.output) {
         let code = write_tree(dir, &tree::quadlet(&plan, podman)?)?;

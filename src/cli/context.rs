@@ -32,7 +32,7 @@ impl Context {
         self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    fn home(&self) -> Option<PathBuf> {
+    pub(super) fn home(&self) -> Option<PathBuf> {
         self.var("HOME").map(PathBuf::from)
     }
 
@@ -41,6 +41,16 @@ impl Context {
         let absolute = |path: PathBuf| path.is_absolute().then_some(path);
         let xdg = self.var("XDG_CONFIG_HOME").map(PathBuf::from).and_then(absolute);
         xdg.or_else(home).ok_or_else(|| Failure::promise("neither XDG_CONFIG_HOME nor HOME is set"))
+    }
+
+    /// The server file, absolute, if there is one.
+    pub(super) fn server_file(&self, args: &ConfigArgs) -> Result<Option<PathBuf>, Failure> {
+        if let Some(path) = &args.server {
+            let failed = |error| Failure::usage(format!("the server file {}: {error}", path.display()));
+            return std::path::absolute(path).map(Some).map_err(failed);
+        }
+        let path = self.config_home()?.join("sandboxc/server.yaml");
+        Ok(path.exists().then_some(path))
     }
 
     /// The user's runtime directory: a tmpfs that ends with the login, or with linger lives on.
@@ -99,16 +109,32 @@ impl Context {
     /// The same, and the values of all secrets.
     pub(super) fn resolve_with_secrets(&self, args: &ConfigArgs) -> Result<(Resolved, SecretValues), Failure> {
         let (resolved, sources) = self.resolved(args, true, exit::PROMISE)?;
-        let inputs = self.inputs(args, resolved.workspace.source.clone(), false)?;
-        let (values, findings) = read_secrets(&inputs, &resolved);
-        if !findings.is_empty() {
-            say(&findings.text(&sources, self.colour()));
-        }
-        let values = values.ok_or_else(|| Failure::promise("a secret has no fit value; nothing was run"))?;
+        let values = self.secrets(args, &resolved, &sources)?;
         Ok((resolved, values))
     }
 
-    fn resolved(&self, args: &ConfigArgs, write_defaults: bool, code: u8) -> Result<(Resolved, SourceMap), Failure> {
+    /// The values of all secrets of a config and the sources it came with.
+    pub(super) fn secrets(
+        &self,
+        args: &ConfigArgs,
+        resolved: &Resolved,
+        sources: &SourceMap,
+    ) -> Result<SecretValues, Failure> {
+        let inputs = self.inputs(args, resolved.workspace.source.clone(), false)?;
+        let (values, findings) = read_secrets(&inputs, resolved);
+        if !findings.is_empty() {
+            say(&findings.text(sources, self.colour()));
+        }
+        values.ok_or_else(|| Failure::promise("a secret has no fit value; nothing was run"))
+    }
+
+    /// The same with the sources that its places belong to.
+    pub(super) fn resolved(
+        &self,
+        args: &ConfigArgs,
+        write_defaults: bool,
+        code: u8,
+    ) -> Result<(Resolved, SourceMap), Failure> {
         let loaded = self.load(args, write_defaults)?;
         if !loaded.diagnostics.is_empty() {
             say(&loaded.diagnostics.text(&loaded.sources, self.colour()));

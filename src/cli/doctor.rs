@@ -6,7 +6,7 @@ use serde_json::json;
 use super::context::{Context, print, say};
 use super::{ConfigArgs, Failure};
 use crate::config::Resolved;
-use crate::plan::{Command, Request, plan};
+use crate::plan::{Command, Keeper, Request, plan};
 use crate::policy::HostPattern;
 use crate::runtime::RuntimeError;
 use crate::runtime::doctor::{Check, Level, Subject, examine, session};
@@ -36,7 +36,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
         session: &session,
         command: &Command::Hold,
         attempt: 0,
-        session_dir: None,
+        keeper: Keeper::Applier,
     })?;
     let runtime_dir = context.runtime_dir().ok();
     let registry = runtime_dir.as_deref().map(Registry::open).transpose();

@@ -8,8 +8,9 @@ use clap::Args;
 
 use super::context::{Context, print, say};
 use super::{ConfigArgs, Failure};
+use crate::emit::quadlet::{MATERIALS_ROLE, PROGRAM_DIRS};
 use crate::emit::{File, Podman as Version, tree};
-use crate::plan::{Command, Request, plan, session_is_valid};
+use crate::plan::{Command, Keeper, Request, plan, session_is_valid};
 use crate::runtime::podman::Podman;
 use crate::runtime::systemd::UserManager;
 use crate::runtime::{exit, host};
@@ -51,8 +52,11 @@ pub(super) fn install(args: &InstallArgs) -> Result<u8, Failure> {
         false => compile(&context, args)?,
     };
     let manager = UserManager::new(&context.config_home()?);
+    if files.iter().any(|file| file.path.ends_with(&format!("-{MATERIALS_ROLE}.service"))) {
+        needs_program(&context)?;
+    }
     let units = manager.install(&session, &files)?;
-    say(&format!("sandboxc: {} units of {session} installed", units.services.len()));
+    say(&format!("sandboxc: {} units of {session} installed", units.count()));
     missing_images(&files)?;
     if context.lingers() == Some(false) {
         say("sandboxc: without linger it ends when you log out, and no timer starts it: loginctl enable-linger");
@@ -67,10 +71,28 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let session = session_of(&args.name)?;
     match UserManager::new(&context.config_home()?).uninstall(&session)? {
-        Some(units) => say(&format!("sandboxc: {} units of {session} removed", units.services.len())),
+        Some(units) => say(&format!("sandboxc: {} units of {session} removed", units.count())),
         None => return Err(Failure::usage(format!("no sandbox is installed by the name {session}"))),
     }
     Ok(0)
+}
+
+/// A set with secrets starts this program, which must be where the units look for it.
+fn needs_program(context: &Context) -> Result<(), Failure> {
+    let home = context.home().ok_or_else(|| Failure::promise("HOME is not set"))?;
+    let dirs = PROGRAM_DIRS.map(|dir| match dir.strip_prefix("%h/") {
+        Some(below) => home.join(below),
+        None => PathBuf::from(dir),
+    });
+    if dirs.iter().any(|dir| host::is_program(&dir.join("sandboxc"))) {
+        return Ok(());
+    }
+    let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+    Err(Failure::promise(format!(
+        "these units start `sandboxc` for their secrets, and it is in none of {}; put it into one of them, e.g. \
+         `install -D -m 755 PATH/OF/sandboxc ~/.local/bin/sandboxc`; nothing was installed",
+        dirs.join(", ")
+    )))
 }
 
 /// Names the images that a start would not find: systemd only says that it failed.
@@ -120,12 +142,13 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
         Some(session) => session.clone(),
         None => session_of(&args.what)?,
     };
+    let server = context.server_file(&config)?;
     let plan = plan(Request {
         resolved: &resolved,
         session: &session,
         command: &Command::Run(words),
         attempt: 0,
-        session_dir: None,
+        keeper: Keeper::Service(server.as_deref()),
     })?;
     let version = match args.podman {
         Some(version) => version,

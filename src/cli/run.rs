@@ -1,6 +1,5 @@
 //! `sandboxc run` and `sandboxc agent`.
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -11,7 +10,7 @@ use super::context::{Context, say, tell_limits};
 use super::{Failure, PlanArgs, duration};
 use crate::config::{Resolved, SecretValues};
 use crate::emit::tree;
-use crate::plan::{Command, Plan, Request, inspects, leaves, plan, subnets};
+use crate::plan::{Command, Keeper, Plan, Request, plan, subnets};
 use crate::runtime::exec::{Ended, Exec, Signals, exec};
 use crate::runtime::fault::point;
 use crate::runtime::gc::{self, Scope};
@@ -143,7 +142,7 @@ fn run_in(
             session: state.session(),
             command: &Command::Hold,
             attempt,
-            session_dir: Some(state.dir()),
+            keeper: Keeper::Runner(state.dir()),
         };
         let plan = plan(request)?;
         if attempt == 0 && args.plan.strict {
@@ -248,24 +247,10 @@ fn give(resolved: &Resolved, values: &SecretValues, state: &State) -> Result<Giv
             "credentials are kept from the command by the router, which `sandbox_enabled: false` leaves out; remove them",
         ));
     }
-    materials::write_secrets(dir, values)?;
-    let mut given = Given { secrets: !values.plain.is_empty(), ..Given::default() };
-    let mut variables = BTreeMap::new();
-    if inspects(resolved) {
-        let made = materials::make(materials::Request {
-            session: state.session(),
-            leaves: &leaves(policy),
-            extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
-            credentials: &policy.credentials,
-            values,
-        })?;
-        given.env_file = Some(made.write(dir)?);
-        variables = made.variables;
-    }
-    let known = materials::known(values, &variables);
+    let given = materials::give(resolved, state.session(), values, dir)?;
+    let known = materials::known(values, &given.variables);
     materials::write_known(dir, &known)?;
-    given.redactor = Redactor::new(known)?;
-    Ok(given)
+    Ok(Given { env_file: given.env_file, secrets: !values.plain.is_empty(), redactor: Redactor::new(known)? })
 }
 
 fn execute(

@@ -1,35 +1,45 @@
 //! `sandboxc secrets`.
 
 use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::compile::{DEFAULT_SESSION, words};
 use super::context::{Context, print, say};
 use super::{Failure, PlanArgs};
-use crate::plan::{Command, Materials, Request, leaves, plan};
-use crate::runtime::materials;
+use crate::plan::{Command, Keeper, Materials, Request, config_hash, leaves, plan};
+use crate::runtime::{exit, materials};
 
 #[derive(Debug, Args)]
 pub(super) struct SecretsArgs {
     #[command(flatten)]
     plan: PlanArgs,
+    /// For units: write keys and values into this directory in memory, which the service has made for itself
+    #[arg(long, value_name = "DIR", requires = "unchanged", conflicts_with = "command")]
+    hold: Option<PathBuf>,
+    /// Only if the config still has this hash
+    #[arg(long, value_name = "HASH", requires = "hold")]
+    unchanged: Option<String>,
     /// The command that was given to `compile`
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }
 
 pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
+    let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);
+    if let (Some(dir), Some(hash)) = (&args.hold, &args.unchanged) {
+        return hold(args, session, dir, hash);
+    }
     if io::stdout().is_terminal() {
         return Err(Failure::usage("this writes keys and values: `sandboxc secrets … | podman kube play -`"));
     }
     let (resolved, values) = Context::new().resolve_with_secrets(&args.plan.config)?;
-    let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);
     let command = Command::Run(words(&args.command, &resolved)?);
-    let plan = plan(Request { resolved: &resolved, session, command: &command, attempt: 0, session_dir: None })?;
+    let plan = plan(Request { resolved: &resolved, session, command: &command, attempt: 0, keeper: Keeper::Applier })?;
     let prefix = [&plan.materials, &plan.secrets].into_iter().flatten().find_map(|materials| match materials {
         Materials::Secret(prefix) => Some(prefix),
-        Materials::Directory(_) => None,
+        Materials::Directory(_) | Materials::Service(_) => None,
     });
     let Some(prefix) = prefix else {
         say("sandboxc: this sandbox needs no secrets");
@@ -43,5 +53,21 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
         values: &values,
     })?;
     print(&materials::secrets(&plan, prefix, &made, &values)?)?;
+    Ok(0)
+}
+
+/// What a compiled set's service does at each start. The set was made from a config that somebody has reviewed: another
+/// one is not given its secrets.
+fn hold(args: &SecretsArgs, session: &str, dir: &Path, hash: &str) -> Result<u8, Failure> {
+    let context = Context::new();
+    let config = &args.plan.config;
+    let (resolved, sources) = context.resolved(config, false, exit::PROMISE)?;
+    if config_hash(&resolved, session) != hash {
+        return Err(Failure::promise(
+            "the config has changed since these units were compiled: compile (or install) again",
+        ));
+    }
+    let values = context.secrets(config, &resolved, &sources)?;
+    materials::hold(&resolved, session, &values, dir)?;
     Ok(0)
 }

@@ -1,5 +1,6 @@
 //! From the disk to [`Loaded`]: the only module of this room that touches the file system.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,14 +10,14 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use super::credential::{shows_finding, unfit_finding};
 use super::disk::Disk;
 use super::entry::{self, Entry};
-use super::overrides::Overrides;
+use super::overrides::{OVERRIDES, Overrides};
 use super::read::shorten;
 use super::repo::RepoFile;
 use super::resolve::{Parts, Server, resolve};
 use super::sealed;
 use super::secret::{self, Secret, SecretRef, SecretSource, SecretValues};
 use super::server::{Around, ServerFile};
-use super::tags::{Lookup, Permitted, Reach, words};
+use super::tags::{Lookup, Permitted, Reach, variables, words};
 use super::value;
 use super::vars::Vars;
 use super::yaml::{self, Kind, Node};
@@ -90,6 +91,7 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let server_path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join("server.yaml"));
     let server_tree = server_file(inputs, &server_path, disk, &mut sources, &mut d);
     let overrides = Overrides::read(&inputs.env, &mut sources, &mut d);
+    let environment = environment(inputs, &repo_tree);
 
     let server_file = decode_server(server_tree, inputs, &server_path, disk, &mut d);
     let server_known = server_file.is_some();
@@ -107,7 +109,20 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let extra_ca = extra_ca(&server.file, &server_path, disk, &mut d);
     let parts = Parts { inputs, repo, server, allow_file, overrides, guarded, extra_ca, disk, sources: &sources };
     let resolved = resolve(parts, &mut d).filter(|_| !d.has_errors());
+    let resolved = resolved.map(|resolved| Resolved { environment, ..resolved });
     Loaded { sources, diagnostics: d, resolved }
+}
+
+/// What the repo file and the overrides say of the environment. Nothing of it can be a secret: those are the server
+/// file's, whose variables are never in it.
+fn environment(inputs: &Inputs, repo: &Tree) -> BTreeMap<String, String> {
+    let named = match repo {
+        Tree::Read(root) => variables(root),
+        Tree::Missing | Tree::Broken => BTreeSet::new(),
+    };
+    let overrides = OVERRIDES.iter().map(|&name| name.to_owned());
+    let all = named.into_iter().chain(overrides);
+    all.filter_map(|name| inputs.env.get(&name).map(|value| (name.clone(), value.clone()))).collect()
 }
 
 fn config_dir(inputs: &Inputs) -> PathBuf {

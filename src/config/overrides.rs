@@ -15,14 +15,16 @@ pub(super) struct Overrides {
     pub(super) home_volume: Option<Located<String>>,
 }
 
-const NAMES: [&str; 4] = ["SANDBOXC_ALLOWLIST", "SANDBOXC_HOME_VOLUME", "SANDBOXC_IMAGE", "SANDBOXC_ROUTER_IMAGE"];
+/// Their names.
+pub const OVERRIDES: [&str; 4] =
+    ["SANDBOXC_ALLOWLIST", "SANDBOXC_HOME_VOLUME", "SANDBOXC_IMAGE", "SANDBOXC_ROUTER_IMAGE"];
 
 impl Overrides {
     /// Reads them; each that is set is said once.
     pub(super) fn read(env: &BTreeMap<String, String>, sources: &mut SourceMap, d: &mut Diagnostics) -> Self {
         let mut text = String::new();
         let mut found: BTreeMap<&str, (String, usize, usize)> = BTreeMap::new();
-        for name in NAMES {
+        for name in OVERRIDES {
             // An empty value is how a shell unsets a variable for one command.
             let Some(value) = env.get(name).filter(|value| !value.is_empty()) else { continue };
             let shown: String = value.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect();

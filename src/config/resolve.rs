@@ -186,6 +186,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         extra_ca: extra_ca.map(sourced),
         log_query: file.log_query,
         secrets: vault::references(&wishes, sources),
+        environment: std::collections::BTreeMap::new(),
         pool: pool.map_or_else(|| Sourced::built_in(network::POOL), |l| sources.sourced(l)),
     })
 }

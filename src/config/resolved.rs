@@ -152,6 +152,10 @@ pub struct Resolved {
     /// Where the values of secrets are to be read, by `read_secrets`.
     #[serde(skip_serializing_if = "Secrets::is_empty")]
     pub secrets: SecretRefs,
+    /// Variables of the environment that the repo file reads, and the overrides: whoever is to read the same config
+    /// again needs the same ones. None of them is a secret.
+    #[serde(skip)]
+    pub environment: BTreeMap<String, String>,
     /// Block that the sessions' internal networks are cut from.
     pub pool: Sourced<Ipv4Net>,
 }

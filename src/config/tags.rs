@@ -166,6 +166,16 @@ impl Lookup<'_> {
     }
 }
 
+/// Names of the variables that a tree asks the environment for.
+pub(super) fn variables(node: &Node) -> BTreeSet<String> {
+    match &node.kind {
+        Kind::Seq(items) => items.iter().flat_map(variables).collect(),
+        Kind::Map(entries) => entries.iter().flat_map(|(_, value)| variables(value)).collect(),
+        Kind::Tagged(Tag::Env, name) => BTreeSet::from([name.clone()]),
+        _ => BTreeSet::new(),
+    }
+}
+
 /// `!var` of a name that is not there.
 pub(super) fn missing_var<'a>(name: &str, span: Span, names: impl IntoIterator<Item = &'a str> + Clone) -> Diagnostic {
     let finding = Diagnostic::new(Code::VarMissing, format!("`vars` has no `{}`", shorten(name)));

@@ -78,7 +78,7 @@ fn removal(plan: &Plan, secrets: &[String]) -> String {
 pub(super) fn secrets(plan: &Plan) -> Vec<String> {
     let prefix = [&plan.materials, &plan.secrets].into_iter().flatten().find_map(|materials| match materials {
         Materials::Secret(prefix) => Some(prefix.as_str()),
-        Materials::Directory(_) => None,
+        Materials::Directory(_) | Materials::Service(_) => None,
     });
     prefix.map(|prefix| Part::of(plan).iter().map(|part| part.name(prefix)).collect()).unwrap_or_default()
 }

@@ -53,6 +53,9 @@ pub fn stream(plan: &Plan, podman: Podman, router_files: &[File], agent_files: &
     if podman < Podman::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
+    if let Some(Materials::Service(_)) = plan.materials.as_ref().or(plan.secrets.as_ref()) {
+        return Err(EmitError::Internal("a manifest has no service that could keep its secrets".to_owned()));
+    }
     let router = match &plan.network {
         Some(_) => Some(documents(&[config_map(&plan.names.router_files, plan, router_files)], &router_pod(plan)?)?),
         None => None,
@@ -181,7 +184,7 @@ fn materials(plan: &Plan) -> Result<Vec<(Volume, VolumeMount)>, EmitError> {
         ..VolumeMount::default()
     };
     Ok(match &plan.materials {
-        None => Vec::new(),
+        None | Some(Materials::Service(_)) => Vec::new(),
         Some(Materials::Directory(dir)) => {
             // The directory is ours, so an SELinux label for containers does no harm to anybody's.
             let at = format!("{}:z", trust::MATERIALS_AT);

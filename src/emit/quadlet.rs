@@ -3,33 +3,30 @@
 //! One unit is started, the agent's; it pulls in the others in order, and they end when it does, since nothing needs
 //! them any more (`StopWhenUnneeded=`). Its result is the command's exit code.
 //!
-//!     networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
-
-use std::collections::BTreeMap;
-use std::path::Path;
+//!     materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
 
 use crate::config::Identity;
-use crate::plan::{Command, Names, Plan, SESSION_LABEL, SandboxNetwork};
+use crate::plan::{Names, Plan, SESSION_LABEL, SandboxNetwork};
 
-use super::{EmitError, File, Podman, header};
+use super::{EmitError, File, Podman};
 
+mod agent;
 mod container;
 pub mod keys;
+mod materials;
 pub mod syntax;
 mod unit;
 pub mod writer;
 
-use container::{Bind, Container, Limits, Place, Service};
-use unit::{Network, Pod, Relations, Volume, path_text};
+use container::{Bind, Container, Limits, Place, Service, Source};
+pub use materials::{PROGRAM_DIRS, ROLE as MATERIALS_ROLE};
+use unit::{Network, Pod, Relations, Volume};
 
 /// Where our files are mounted in router, gate and forwarder.
 const FILES_AT: &str = "/etc/sandboxc";
 
 /// uid and gid of router, gate and forwarder: no user of the host, no user of the agent.
 const SERVICE_UID: u32 = 990;
-
-/// Inside, the invoking user of the host is always this one.
-const AGENT_UID: u32 = 1000;
 
 /// Seconds that a start may take. The first start of an image with shifted ids copies its layers, which took more than a
 /// minute on a busy machine.
@@ -79,13 +76,6 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     if podman < Podman::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
-    if plan.materials.is_some() || plan.secrets.is_some() {
-        return Err(EmitError::CannotKeep {
-            what: "secrets, and hosts with rules on requests or credentials".to_owned(),
-            why: "keys and values belong to one session and into memory, where units cannot keep them; use `sandboxc run`"
-                .to_owned(),
-        });
-    }
     let maker = Maker { plan, podman, units: Units::new(plan) };
     let mut files = vec![maker.egress()?, maker.home()?, maker.pod()?];
     if let Some(net) = &plan.network {
@@ -94,6 +84,7 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     files.extend(maker.agent()?);
     files.push(maker.target()?);
     files.extend(maker.timer()?);
+    files.extend(maker.materials()?);
     files.extend(mounted.iter().cloned());
     for file in &mut files {
         file.path = format!("{}/{}", plan.session, file.path);
@@ -183,10 +174,14 @@ impl Maker<'_> {
             label_disable: false,
             place,
             env: Vec::new(),
-            env_file: None,
+            env_files: Vec::new(),
             volumes: Vec::new(),
             // The files are ours, so an SELinux label for containers does no harm to anybody's.
-            binds: vec![Bind { source: files.to_owned(), target: FILES_AT.to_owned(), options: &["ro", "z"] }],
+            binds: vec![Bind {
+                source: Source::Path(files.to_owned()),
+                target: FILES_AT.to_owned(),
+                options: &["ro", "z"],
+            }],
             working_dir: None,
             labels: self.labels(role),
             limits: Limits::default(),
@@ -205,7 +200,11 @@ impl Maker<'_> {
             dns: "127.0.0.1".to_owned(),
         };
         let command = ["/bin/sh", "/etc/sandboxc/entry.sh"];
-        let mut router = self.service("router", "Router", &command, place, self.relations("", &[], &[]));
+        let materials = self.router_materials()?;
+        let requires = materials.as_ref().and(self.keeper());
+        let relations = self.relations("", requires.as_slice(), &[]);
+        let mut router = self.service("router", "Router", &command, place, relations);
+        router.binds.extend(materials);
         router.service.ready =
             Some(format!("podman exec {} /bin/sh /etc/sandboxc/entry.sh ready", self.plan.names.router_container()));
         Ok(File::new(self.units.file("router", "container"), router.write(self.podman, "")?))
@@ -250,102 +249,6 @@ impl Maker<'_> {
         Ok(File::new(self.units.file("forwarder", "container"), forwarder.write(self.podman, "")?))
     }
 
-    fn agent(&self) -> Result<Vec<File>, EmitError> {
-        let agent = &self.plan.agent;
-        let Command::Run(command) = &agent.command else {
-            return Err(EmitError::Internal("a unit carries its command itself".to_owned()));
-        };
-        let (env, env_file) = self.environment()?;
-        // Without its router or forwarder it would hang on every connection, so it ends with them.
-        let parts: (&[&str], &[&str]) =
-            if self.plan.network.is_some() { (&["gate"], &["router", "forwarder"]) } else { (&[], &[]) };
-        let (user, capabilities) = match agent.identity.value {
-            Identity::HostUser => (AGENT_UID, Vec::new()),
-            // What package managers need, and nothing that changes the network or other processes.
-            Identity::Root => (0, vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]),
-        };
-        let number = |limit: &Option<crate::source::Sourced<u64>>| limit.as_ref().map(|limit| limit.value);
-        let container = Container {
-            relations: Relations {
-                stop_when_unneeded: false,
-                part_of: Some(self.units.file("sandbox", "target")),
-                ..self.relations("Agent", parts.0, parts.1)
-            },
-            name: self.plan.names.agent_container(),
-            image: agent.image.value.reference().to_owned(),
-            command: command.clone(),
-            user,
-            capabilities,
-            read_only: false,
-            init: true,
-            label_disable: true,
-            place: self.in_pod(),
-            env,
-            env_file: env_file.as_ref().map(|file| format!("./{}", file.path)),
-            volumes: vec![(self.units.file("home", "volume"), path_text(&agent.home.target)?)],
-            binds: self.binds()?,
-            working_dir: Some(path_text(&agent.workspace.target)?),
-            labels: self.labels("agent"),
-            limits: Limits {
-                memory: number(&agent.limits.memory),
-                cpus: number(&agent.limits.cpus),
-                pids: number(&agent.limits.pids),
-            },
-            stop_timeout: 5,
-            service: Service {
-                start_timeout: START_TIMEOUT,
-                run_timeout: number(&agent.limits.timeout),
-                ..Service::default()
-            },
-        };
-        let text = container.write(self.podman, &self.comment())?;
-        Ok(env_file.into_iter().chain([File::new(self.units.file("agent", "container"), text)]).collect())
-    }
-
-    /// Variables for `Environment=` lines, and a file for those that only podman's own reader carries: a line each,
-    /// nothing quoted (podman `pkg/env`).
-    fn environment(&self) -> Result<(Pairs, Option<File>), EmitError> {
-        let all: BTreeMap<&String, &String> =
-            self.plan.agent.env.iter().map(|(name, value)| (name, &value.value)).collect();
-        let (mut lines, mut file) = (Vec::new(), String::new());
-        for (name, value) in all {
-            if container::env_fits(value) {
-                lines.push((name.clone(), value.clone()));
-            } else if value.contains(['\0', '\n', '\r']) {
-                return Err(EmitError::CannotKeep {
-                    what: format!("the variable {name}"),
-                    why: "no Quadlet unit carries both a line break and a character such as U+0080 or a noncharacter, \
-                          nor a NUL"
-                        .to_owned(),
-                });
-            } else {
-                file.push_str(&format!("{name}={value}\n"));
-            }
-        }
-        Ok((lines, (!file.is_empty()).then(|| File::new("agent/variables", file))))
-    }
-
-    fn binds(&self) -> Result<Vec<Bind>, EmitError> {
-        let agent = &self.plan.agent;
-        let mode = |read_only: bool| -> &'static [&'static str] { if read_only { &["ro"] } else { &["rw"] } };
-        let bind = |source: &Path, target: &Path, read_only| -> Result<Bind, EmitError> {
-            Ok(Bind { source: path_text(source)?, target: path_text(target)?, options: mode(read_only) })
-        };
-        let workspace = &agent.workspace;
-        let mut binds = vec![
-            // Without one `localhost` does not resolve, and podman's own would copy the host's.
-            Bind { source: "./agent/hosts".to_owned(), target: "/etc/hosts".to_owned(), options: &["ro"] },
-            bind(&workspace.source, &workspace.target, workspace.read_only)?,
-        ];
-        for (path, read_only) in workspace.overlays() {
-            binds.push(bind(&workspace.source.join(path), &workspace.target.join(path), read_only)?);
-        }
-        for mount in &agent.mounts {
-            binds.push(bind(&mount.source, &mount.target, mount.read_only)?);
-        }
-        Ok(binds)
-    }
-
     /// One name for the whole set, for those who start and stop it by hand or let another unit want it.
     fn target(&self) -> Result<File, EmitError> {
         let description = format!("The sandbox {}", self.plan.session);
@@ -358,20 +261,5 @@ impl Maker<'_> {
         let description = format!("Schedule of the sandbox {}", self.plan.session);
         let text = unit::timer(self.podman, &description, &schedule.value, &self.units.agent())?;
         Ok(Some(File::new(self.units.file("agent", "timer"), text)))
-    }
-
-    fn comment(&self) -> String {
-        let mut text = format!(
-            "sandboxc plan {}, session {}, for podman {}\n\nStart this unit: the others come with it, in order, and end with it.\n  systemctl --user start {}\n",
-            self.plan.names.hash,
-            self.plan.session,
-            self.podman,
-            self.units.agent(),
-        );
-        if self.plan.network.is_none() {
-            text.push_str("\nTHE NETWORK SANDBOX IS OFF: the agent reaches everything that this host reaches.\n");
-        }
-        text.push_str(&format!("\nPermissions, and where each was given:\n{}", header::permissions(self.plan)));
-        text
     }
 }

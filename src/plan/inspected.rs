@@ -1,7 +1,7 @@
 //! What a plan needs that no plan may hold: which certificates, and where keys and credentials come from.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -16,6 +16,35 @@ pub enum Materials {
     Directory(PathBuf),
     /// Whoever applies the manifest has made podman secrets whose names start with this (`sandboxc secrets`).
     Secret(String),
+    /// A service of the compiled set reads the config again at each start, and writes them for as long as the set runs.
+    Service(Origin),
+}
+
+/// Who gives them.
+#[derive(Clone, Copy, Debug)]
+pub enum Keeper<'a> {
+    /// The runner, in its session's directory.
+    Runner(&'a Path),
+    /// Whoever applies a manifest.
+    Applier,
+    /// A service of the compiled set, from this server file, if there is one.
+    Service(Option<&'a Path>),
+}
+
+/// Where a compiled set came from: what reads the same config again, or sees that it is another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// The server file, absolute; None where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<PathBuf>,
+    /// Its repo entry in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Variables of the environment that the repo file reads, and the overrides.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// [`config_hash`](super::config_hash).
+    pub config: String,
 }
 
 /// One podman secret of a compiled plan.

@@ -5,6 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::config::Resolved;
+use crate::source::Place;
+
 /// Label on everything that belongs to a session; its value is the session id.
 pub const SESSION_LABEL: &str = "io.sandboxc.session";
 
@@ -99,6 +102,14 @@ pub(super) fn names(session: &str, egress: Ipv4Net, by_runner: bool, content: &i
         agent_files: name("agent-files"),
         hash,
     }
+}
+
+/// The hash of a session's config as a whole, 64 hexadecimal digits: a stranger may write the repo file, and must not find
+/// another one that gives the same. What is protected only because it is there does not count: the workspace may change.
+pub fn config_hash(resolved: &Resolved, session: &str) -> String {
+    let mut resolved = resolved.clone();
+    resolved.workspace.protect.retain(|part| part.from != Place::built_in());
+    hash(&(super::FORMAT_VERSION, resolved, session), 64)
 }
 
 /// The first `digits` hexadecimal digits of the SHA-256 of the JSON form (maps are sorted, so it is canonical).

@@ -82,6 +82,19 @@ pub fn secrets_dir(session_dir: &Path) -> PathBuf {
     session_dir.join("secrets")
 }
 
+/// Where its variables with surrogates are in a session's directory: a line each, for podman.
+pub fn surrogates_file(session_dir: &Path) -> PathBuf {
+    session_dir.join("surrogates")
+}
+
+/// Becomes the command that follows it, with the variables of the file that only the agent has. podman would write them
+/// to its disk.
+pub fn with_secrets() -> [String; 4] {
+    let file = format!("{SECRETS_AT}/{SECRETS_FILE}");
+    let script = format!("[ -r {file} ] || exit 125; . {file}; exec \"$@\"");
+    ["/bin/sh".to_owned(), "-c".to_owned(), script, "sh".to_owned()]
+}
+
 /// Path inside of one of the agent's files.
 pub fn path(name: &str) -> String {
     format!("{TRUST_AT}/{name}")

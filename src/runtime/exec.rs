@@ -134,7 +134,7 @@ fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
     args.extend(exec.env_file.map(|path| format!("--env-file={}", path.display())));
     args.push(exec.container.to_owned());
     if exec.secrets {
-        args.extend(["/bin/sh".to_owned(), "-c".to_owned(), with_secrets(), "sh".to_owned()]);
+        args.extend(trust::with_secrets());
     }
     args.extend_from_slice(exec.command);
     let mut command = podman.command(&args);
@@ -155,12 +155,6 @@ fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
         std::thread::spawn(move || io::copy(&mut io::stdin(), &mut pipe));
     }
     Ok(child)
-}
-
-/// Becomes the command, with the variables of the file that only the agent has. podman would write them to its disk.
-fn with_secrets() -> String {
-    let file = format!("{}/{}", trust::SECRETS_AT, trust::SECRETS_FILE);
-    format!("[ -r {file} ] || exit 125; . {file}; exec \"$@\"")
 }
 
 /// Until podman ends, a signal arrives, or the deadline is there.

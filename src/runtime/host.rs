@@ -1,6 +1,7 @@
 //! What the host itself must be like.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -16,6 +17,11 @@ pub fn check() -> Result<(), RuntimeError> {
         ));
     }
     Ok(())
+}
+
+/// True if a file can be executed by somebody.
+pub fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 /// podman's read-only binds are not recursive, so a mount below one would stay writable.

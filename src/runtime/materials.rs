@@ -6,6 +6,7 @@
 
 mod ca;
 mod credentials;
+mod hold;
 mod java;
 mod kube;
 mod pem;
@@ -21,11 +22,12 @@ use std::time::SystemTime;
 
 use super::RuntimeError;
 use super::redact::Known;
-use crate::config::{Secret, SecretValues};
+use crate::config::{Resolved, Secret, SecretValues};
 use crate::emit::script::quote;
-use crate::plan::{Leaf, trust};
+use crate::plan::{Leaf, inspects, leaves, trust};
 use crate::policy::Credential;
 
+pub use hold::hold;
 pub use kube::secrets;
 
 /// File systems that never reach a disk of their own (`statfs(2)`).
@@ -67,6 +69,15 @@ pub fn known(values: &SecretValues, variables: &BTreeMap<String, String>) -> Kno
     }
 }
 
+/// What the agent is given of it.
+#[derive(Debug, Default)]
+pub struct Given {
+    /// The file with its variables, if anything is decrypted.
+    pub env_file: Option<PathBuf>,
+    /// They: surrogates by name.
+    pub variables: BTreeMap<String, String>,
+}
+
 /// Makes everything anew.
 pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
     let Request { session, leaves, extra_ca, credentials, values } = request;
@@ -96,14 +107,36 @@ pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
     Ok(Materials { router, agent, variables: made.variables })
 }
 
+/// Makes keys and surrogates of a session, and writes them and its plain secrets where router and agent find them.
+pub fn give(
+    resolved: &Resolved,
+    session: &str,
+    values: &SecretValues,
+    session_dir: &Path,
+) -> Result<Given, RuntimeError> {
+    let policy = &resolved.policy;
+    write_secrets(session_dir, values)?;
+    if !inspects(resolved) {
+        return Ok(Given::default());
+    }
+    let made = make(Request {
+        session,
+        leaves: &leaves(policy),
+        extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
+        credentials: &policy.credentials,
+        values,
+    })?;
+    Ok(Given { env_file: Some(made.write(session_dir)?), variables: made.variables })
+}
+
 impl Materials {
     /// Writes all of it into the session's directory. Returns the file with the agent's variables, a line each.
-    pub fn write(&self, session_dir: &Path) -> Result<PathBuf, RuntimeError> {
+    fn write(&self, session_dir: &Path) -> Result<PathBuf, RuntimeError> {
         in_memory(session_dir)?;
         directory(&trust::router_dir(session_dir), &self.router)?;
         directory(&trust::agent_dir(session_dir), &self.agent)?;
         let lines: String = self.variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
-        let path = session_dir.join("surrogates");
+        let path = trust::surrogates_file(session_dir);
         file(&path, lines.as_bytes(), 0o600)?;
         Ok(path)
     }
@@ -111,7 +144,7 @@ impl Materials {
 
 /// Writes plain secrets where the agent's shell reads them when it becomes the command: neither podman's database nor
 /// its descriptions of containers, which are on a disk, ever hold them.
-pub fn write_secrets(session_dir: &Path, values: &SecretValues) -> Result<(), RuntimeError> {
+fn write_secrets(session_dir: &Path, values: &SecretValues) -> Result<(), RuntimeError> {
     if values.plain.is_empty() {
         return Ok(());
     }

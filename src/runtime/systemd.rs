@@ -32,9 +32,12 @@ pub struct Units {
     pub agent: String,
     /// All services that Quadlet makes.
     pub services: Vec<String>,
-    /// Files that systemd reads without Quadlet: the target, and a timer.
+    /// Files that systemd reads without Quadlet: the target, a timer, and the service that keeps secrets.
     pub native: Vec<String>,
 }
+
+/// Kinds of files that systemd reads without Quadlet.
+const NATIVE: [&str; 3] = [".service", ".target", ".timer"];
 
 impl Units {
     /// From the names of the files of a session's directory.
@@ -42,13 +45,22 @@ impl Units {
         let (mut services, mut native) = (Vec::new(), Vec::new());
         for name in names.filter(|name| name.starts_with("sandboxc-")) {
             services.extend(service_of(name));
-            native.extend(
-                [".target", ".timer"].iter().any(|kind| name.strip_suffix(kind).is_some()).then(|| name.to_owned()),
-            );
+            native.extend(NATIVE.iter().any(|kind| name.strip_suffix(kind).is_some()).then(|| name.to_owned()));
         }
         services.sort();
+        native.sort();
         let agent = services.iter().find(|service| service.ends_with("-agent.service"))?.clone();
         Some(Self { agent, services, native })
+    }
+
+    /// How many there are, but for the target and a timer, which are names and times for them.
+    pub fn count(&self) -> usize {
+        self.services.len() + self.native_services().count()
+    }
+
+    /// Services that are no Quadlet units.
+    fn native_services(&self) -> impl Iterator<Item = &String> {
+        self.native.iter().filter(|unit| is_service(unit))
     }
 }
 
@@ -120,15 +132,17 @@ impl UserManager {
     /// Stops a session and removes its units. `None` if there is none of that name.
     pub fn uninstall(&self, session: &str) -> Result<Option<Units>, RuntimeError> {
         let Some(units) = self.installed(session)? else { return Ok(None) };
-        self.remove_native(units.native.iter())?;
+        self.remove_native(units.native.iter().filter(|unit| !is_service(unit)))?;
         // The agent first: the others end with it, in order.
         call("stopping the sandbox", &["stop", &units.agent])?;
-        let all: Vec<&str> = ["stop"].into_iter().chain(units.services.iter().map(String::as_str)).collect();
+        let services = || units.services.iter().chain(units.native_services()).map(String::as_str);
+        let all: Vec<&str> = ["stop"].into_iter().chain(services()).collect();
         call("stopping the sandbox", &all)?;
+        self.remove_native(units.native_services())?;
         let beside = self.beside()?;
         fs::rename(self.place(session), beside.path().join(session)).map_err(RuntimeError::io("removing the units"))?;
         Self::reload()?;
-        let forget: Vec<&str> = ["reset-failed"].into_iter().chain(units.services.iter().map(String::as_str)).collect();
+        let forget: Vec<&str> = ["reset-failed"].into_iter().chain(services()).collect();
         // Those that did not fail are unknown by now, which it says.
         systemctl(&forget)?;
         Ok(Some(units))
@@ -166,7 +180,7 @@ impl UserManager {
 
     /// Every service must be one that systemd knows: a unit that Quadlet refuses just does not exist.
     fn verify(units: &Units, place: &Path) -> Result<(), RuntimeError> {
-        for service in &units.services {
+        for service in units.services.iter().chain(units.native_services()) {
             if !systemctl(&["cat", service])?.status.success() {
                 let elsewhere =
                     || format!("does the user's systemd read {}? its XDG_CONFIG_HOME counts", place.display());
@@ -188,6 +202,10 @@ impl UserManager {
     fn reload() -> Result<(), RuntimeError> {
         call("systemctl --user daemon-reload", &["daemon-reload"])
     }
+}
+
+fn is_service(unit: &str) -> bool {
+    unit.strip_suffix(".service").is_some()
 }
 
 /// Ends a service, and waits until it has ended.

@@ -10,7 +10,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use sandboxc::config::ImageSource;
 use sandboxc::emit::tree;
-use sandboxc::plan::{Command as RunCommand, Request, plan};
+use sandboxc::plan::{Command as RunCommand, Keeper, Request, plan};
 use sandboxc::source::Sourced;
 
 use crate::harness::{Sandbox, code, podman, text};
@@ -331,7 +331,7 @@ fn random_environments_and_arguments_arrive_byte_exact() {
             session: &session,
             command: &RunCommand::Run(command),
             attempt: 0,
-            session_dir: None,
+            keeper: Keeper::Applier,
         };
         crate::generator::write(&sandbox.scratch("units"), &tree::quadlet(&plan(request).unwrap(), version).unwrap());
         let units = sandbox.scratch("units").join(&session);

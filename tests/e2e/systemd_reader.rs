@@ -2,9 +2,14 @@
 
 use crate::quadlet_reader::{expand, words};
 
-/// The arguments of an `ExecStart=` line that Quadlet wrote. Its own specifiers (`%t`, `%N`) stay as they are.
+/// The arguments of an `ExecStart=` line that Quadlet wrote. Its own specifiers (`%t`, `%N`) and
+/// that of the directory in memory stay as they are.
 pub fn exec_start(line: &str) -> Vec<String> {
-    let own = |word: &str| word.contains("%t/%N") || (word.starts_with("%t/") && word.ends_with("-id"));
+    let own = |word: &str| {
+        word.contains("%t/%N")
+            || (word.starts_with("%t/") && word.ends_with("-id"))
+            || word.starts_with("%t/sandboxc-units/sandboxc-")
+    };
     words(line).iter().map(|word| if own(word) { word.clone() } else { expand(word) }).collect()
 }
 

@@ -1,10 +1,11 @@
 //! A resolved config and its plan, made by hand, for tests of the rooms above `config`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use sandboxc::config::{Identity, ImageSource, Limits, Resolved, SecretRefs, Workspace};
-use sandboxc::plan::{Command, Plan, Request, plan};
+use sandboxc::config::{Identity, ImageSource, Inputs, Limits, Resolved, SecretRefs, Workspace, load};
+use sandboxc::plan::{Command, Keeper, Plan, Request, plan};
 use sandboxc::policy::{Policy, Rule, RuleId, RuleSet, parse_pattern};
 use sandboxc::source::{Place, Sourced};
 
@@ -59,12 +60,50 @@ pub fn resolved() -> Resolved {
         extra_ca: None,
         log_query: false,
         secrets: SecretRefs::default(),
+        environment: BTreeMap::new(),
         pool: Sourced::built_in("10.213.0.0/16".parse().unwrap()),
     }
+}
+
+/// What a config says that has every kind of secret, and a rule about requests.
+pub fn with_secrets() -> Resolved {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, repo_dir) = (dir.path(), dir.path().join("repo"));
+    let write = |name: &str, text: &str| {
+        let path = home.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "repo/.sandboxc/sandbox.yaml",
+        "version: 1\nnetwork:\n  allow: [{host: api.example.com, methods: [GET]}, .example.org, s3.eu-x.amazonaws.com]\n",
+    );
+    write(
+        "config/sandboxc/server.yaml",
+        "version: 1\ndefaults:\n  secrets: {PLAIN: !env PLAIN}\n  masked_secrets:\n    TOKEN: {value: real-value, scopes: [api.example.com], headers: [authorization]}\n  signing_credentials:\n    aws: {type: aws-sigv4, access_key_id: !env ID, secret_access_key: !env KEY, scopes: [s3.eu-x.amazonaws.com]}\n",
+    );
+    let loaded = load(&Inputs {
+        server_file: None,
+        name: None,
+        home: None,
+        config_home: home.join("config"),
+        env: BTreeMap::new(),
+        write_defaults: false,
+        repo_dir: repo_dir.canonicalize().unwrap(),
+    });
+    let read = loaded.resolved.unwrap_or_else(|| panic!("{}", loaded.diagnostics.text(&loaded.sources, false)));
+    Resolved { secrets: read.secrets, policy: read.policy, ..resolved() }
+}
+
+/// Its plan for units, by a server file that they name.
+pub fn units_of(resolved: &Resolved, command: &[&str]) -> Plan {
+    let command = Command::Run(command.iter().map(|&word| word.to_owned()).collect());
+    let keeper = Keeper::Service(Some(Path::new("/srv/a server.yaml")));
+    plan(Request { resolved, session: "test", command: &command, attempt: 0, keeper }).unwrap()
 }
 
 /// Its plan for a command.
 pub fn plan_of(resolved: &Resolved, command: &[&str]) -> Plan {
     let command = Command::Run(command.iter().map(|&word| word.to_owned()).collect());
-    plan(Request { resolved, session: "test", command: &command, attempt: 0, session_dir: None }).unwrap()
+    plan(Request { resolved, session: "test", command: &command, attempt: 0, keeper: Keeper::Applier }).unwrap()
 }

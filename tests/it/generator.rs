@@ -10,10 +10,11 @@ use proptest::test_runner::{Config, TestRunner};
 use sandboxc::config::Protected;
 use sandboxc::emit::quadlet::service_of;
 use sandboxc::emit::{File, Podman, tree};
-use sandboxc::plan::Plan;
+use sandboxc::plan::{Plan, trust};
 use sandboxc::source::{Place, Sourced};
 
-use crate::fixture::{plan_of, resolved};
+use crate::fixture::{resolved, units_of, with_secrets};
+use crate::quadlet_reader::{lines, values, words};
 use crate::systemd_reader::{exec_start, options};
 
 /// A generator: a program and its first arguments.
@@ -101,16 +102,29 @@ struct Random {
     target: String,
     root: bool,
     limited: bool,
+    secrets: bool,
+    given: String,
 }
 
 fn random() -> impl Strategy<Value = Random> {
     let lists = (prop::collection::vec(value(), 0..4), prop::collection::vec(value(), 0..4));
-    (lists, path(), path(), any::<bool>(), any::<bool>())
-        .prop_map(|((env, words), source, target, root, limited)| Random { env, words, source, target, root, limited })
+    (lists, path(), path(), any::<bool>(), any::<bool>(), any::<bool>(), value()).prop_map(
+        |((env, words), source, target, root, limited, secrets, given)| Random {
+            env,
+            words,
+            source,
+            target,
+            root,
+            limited,
+            secrets,
+            given,
+        },
+    )
 }
 
 fn plan_of_random(random: &Random) -> Plan {
-    let mut resolved = resolved();
+    let mut resolved = if random.secrets { with_secrets() } else { resolved() };
+    resolved.environment.insert("GIVEN".to_owned(), random.given.clone());
     for (index, value) in random.env.iter().enumerate() {
         resolved.env.insert(format!("V{index}"), Sourced::built_in(value.clone()));
     }
@@ -133,7 +147,7 @@ fn plan_of_random(random: &Random) -> Plan {
         resolved.limits.timeout = Some(Sourced::built_in(60));
     }
     let command: Vec<&str> = ["cmd"].into_iter().chain(random.words.iter().map(String::as_str)).collect();
-    plan_of(&resolved, &command)
+    units_of(&resolved, &command)
 }
 
 /// What podman would be called with is what was planned.
@@ -149,7 +163,11 @@ fn compare(random: &Random, plan: &Plan, files: &[File], agent: &str) {
     }
     let entrypoint: Vec<String> = serde_json::from_str(&options(&args, "--entrypoint")[0]).unwrap();
     let sandboxc::plan::Command::Run(command) = &plan.agent.command else { panic!() };
-    assert_eq!(&entrypoint, command);
+    let shell = if random.secrets { &trust::with_secrets()[..] } else { &[] };
+    assert_eq!(entrypoint, [shell, command].concat());
+    if random.secrets {
+        keeps_secrets(random, plan, files, &args);
+    }
     let mounts = [
         (&random.source, &random.target, "rw"),
         (&format!("{}/.git", random.source), &format!("{}/.git", random.target), "rw"),
@@ -175,6 +193,30 @@ fn compare(random: &Random, plan: &Plan, files: &[File], agent: &str) {
     }
 }
 
+/// The service that reads the secrets is told where, and the agent gets them from where it puts them.
+fn keeps_secrets(random: &Random, plan: &Plan, files: &[File], agent: &[String]) {
+    let dir = format!("sandboxc-units/sandboxc-{}", plan.names.hash);
+    let service = lines(&files.iter().find(|file| file.path.ends_with("-materials.service")).unwrap().text);
+    assert_eq!(values(&service, "Service", "RuntimeDirectory"), [dir.as_str()]);
+    let told = exec_start(values(&service, "Service", "ExecStart")[0]);
+    assert_eq!(told[..2], ["sandboxc", "secrets"]);
+    for (option, value) in
+        [("--repo", random.source.as_str()), ("--server", "/srv/a server.yaml"), ("--hold", &format!("%t/{dir}"))]
+    {
+        assert_eq!(options(&told, option), [value]);
+    }
+    let given: Vec<String> = values(&service, "Service", "Environment").into_iter().flat_map(words).collect();
+    assert_eq!(
+        given.iter().map(|word| word.replace("%%", "%")).collect::<Vec<_>>(),
+        [format!("GIVEN={}", random.given)]
+    );
+    assert!(options(agent, "--env-file").contains(&format!("%t/{dir}/surrogates")), "{agent:?}");
+    for (part, at) in [("secrets", trust::SECRETS_AT), ("agent", trust::TRUST_AT)] {
+        assert!(options(agent, "-v").contains(&format!("%t/{dir}/{part}:{at}:ro")), "{agent:?}");
+    }
+    assert!(files.iter().all(|file| !file.text.contains("real-value")), "a value is in a file");
+}
+
 /// Random configs as units for a podman; `check` gives the agent's service of a directory.
 pub fn random_configs(cases: u32, podman: Podman, scratch: &Path, check: impl Fn(&Path) -> String) {
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
@@ -185,7 +227,8 @@ pub fn random_configs(cases: u32, podman: Podman, scratch: &Path, check: impl Fn
             Err(error) => {
                 // Refused, never cut: only what no unit carries.
                 let lossy = |value: &String| value.contains(['\n', '\r']);
-                prop_assert!(random.env.iter().any(lossy), "{}", error);
+                let given = random.secrets && error.to_string().contains("Environment=\"GIVEN=");
+                prop_assert!(given || random.env.iter().any(lossy), "{}", error);
                 return Ok(());
             }
         };

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use sandboxc::emit::{Podman, tree};
 
-use crate::examples::{dir, planned, with_units};
+use crate::examples::{EXAMPLES, dir, planned_units};
 use crate::generator::{Generator, agent_of, random_configs, write};
 
 /// The folder of the generator; `None` if these tests are left out.
@@ -42,12 +42,12 @@ fn every_examples_units_pass_the_generator_of_a_second_podman() {
     let (generator, version) = (Generator::unpacked(folder), version(folder));
     assert!(version >= Podman::new(5, 8), "a second one, not the floor again: {version}");
     let scratch = tempfile::tempdir().unwrap();
-    for example in with_units() {
+    for example in EXAMPLES {
         // As committed, for the floor; and written for each podman up to this one.
         generator.check(&dir(example).join("quadlet/default"));
         for minor in 4..=8 {
             let out = scratch.path().join(format!("{example}-{minor}"));
-            write(&out, &tree::quadlet(&planned(example), Podman::new(5, minor)).unwrap());
+            write(&out, &tree::quadlet(&planned_units(example), Podman::new(5, minor)).unwrap());
             let agent = agent_of(generator.check(&out.join("default")));
             assert!(agent.contains("ExecStart="), "{example} 5.{minor}");
         }

@@ -160,7 +160,7 @@ fn volumes(plan: &Plan) -> Result<Vec<Volume>, EmitError> {
         volumes.push(host_path(&format!("mount-{index}"), &path_text(&mount.source)?));
     }
     match &plan.materials {
-        None => {}
+        None | Some(Materials::Service(_)) => {}
         Some(Materials::Directory(dir)) => {
             volumes.push(host_path("trust", &path_text(&trust::agent_dir(dir))?));
             for file in stand_in_files(agent) {
@@ -217,7 +217,7 @@ fn mounts(plan: &Plan) -> Result<Vec<VolumeMount>, EmitError> {
         mounts.push(mount("trust".to_owned(), Path::new(trust::TRUST_AT), true)?);
         for (file, at) in trust::stand_ins(agent) {
             mounts.push(match materials {
-                Materials::Directory(_) => mount(volume_of(file), Path::new(at), true)?,
+                Materials::Directory(_) | Materials::Service(_) => mount(volume_of(file), Path::new(at), true)?,
                 Materials::Secret(_) => {
                     let volume = if file == trust::JAVA { "java" } else { "trust" };
                     VolumeMount { sub_path: Some(file.to_owned()), ..mount(volume.to_owned(), Path::new(at), true)? }

@@ -8,11 +8,20 @@ use crate::emit::{EmitError, Podman};
 /// The longest single argument of a process on Linux (`MAX_ARG_STRLEN`, execve(2)), with room for the option's name.
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 64;
 
+/// A file or directory of the host.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Its path; one that starts with `./` is relative to the unit file.
+    Path(String),
+    /// A plain path below the user's runtime directory.
+    Runtime(String),
+}
+
 /// A bind mount.
 #[derive(Clone, Debug)]
 pub struct Bind {
-    /// A path of the host; one that starts with `./` is relative to the unit file.
-    pub source: String,
+    /// What is mounted.
+    pub source: Source,
     /// Where it appears.
     pub target: String,
     /// `ro`, `rw`, and whether it is relabelled (`z`); in the order podman reads them.
@@ -24,11 +33,17 @@ impl Bind {
     /// path that is not plain goes to podman's `--mount`, which reads CSV.
     fn write(&self, w: &mut Writer) -> Result<(), EmitError> {
         let plain = |c: char| c.is_alphanumeric() && c != '\u{80}' || "/._-+@=".contains(c);
-        if self.source.chars().chain(self.target.chars()).all(plain) {
-            let options = self.options.join(",");
-            return w.set("Volume", &format!("{}:{}:{options}", self.source, self.target));
+        let options = self.options.join(",");
+        let source = match &self.source {
+            Source::Path(source) => source,
+            Source::Runtime(source) => {
+                return w.below_runtime("Volume", &format!("{source}:{}:{options}", self.target));
+            }
+        };
+        if source.chars().chain(self.target.chars()).all(plain) {
+            return w.set("Volume", &format!("{source}:{}:{options}", self.target));
         }
-        let source = csv_field(&format!("source={}", self.source));
+        let source = csv_field(&format!("source={source}"));
         let target = csv_field(&format!("destination={}", self.target));
         let read_only = if self.options.contains(&"ro") { ",ro=true" } else { "" };
         w.arg(&format!("--mount=type=bind,{source},{target}{read_only}"))
@@ -100,8 +115,8 @@ pub struct Container {
     pub place: Place,
     /// Its environment.
     pub env: Vec<(String, String)>,
-    /// File beside the unit with the variables that no line carries.
-    pub env_file: Option<String>,
+    /// Files with the variables that no line carries.
+    pub env_files: Vec<Source>,
     /// Named volumes: unit file and target.
     pub volumes: Vec<(String, String)>,
     /// Bind mounts.
@@ -206,8 +221,11 @@ impl Container {
         for (name, value) in &self.env {
             w.set("Environment", &format!("{name}={value}"))?;
         }
-        if let Some(file) = &self.env_file {
-            w.set("EnvironmentFile", file)?;
+        for file in &self.env_files {
+            match file {
+                Source::Path(file) => w.set("EnvironmentFile", file)?,
+                Source::Runtime(file) => w.below_runtime("EnvironmentFile", file)?,
+            }
         }
         w.flag("EnvironmentHost", false)?;
         w.set_or_arg("HttpProxy", "false", "--http-proxy")

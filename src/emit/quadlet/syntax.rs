@@ -17,6 +17,8 @@ pub enum Syntax {
     Exec,
     /// systemd's own keys, which Quadlet copies: specifiers only.
     Native,
+    /// The same for `Environment=` of systemd's own: one word with quotes and escapes, where `$` has no meaning.
+    Assignment,
 }
 
 /// Why a syntax cannot carry a value.
@@ -26,7 +28,12 @@ pub struct Unfit(pub &'static str);
 /// One value in its syntax, ready to stand behind `Key=`.
 pub fn encode(syntax: Syntax, value: &str) -> Result<String, Unfit> {
     match syntax {
-        Syntax::Exec => word(value),
+        Syntax::Exec => word(value, &double(value)),
+        // Anything else makes systemd ignore it (`env_value_is_valid`).
+        Syntax::Assignment if value.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n')) => {
+            Err(Unfit("it has a control character, which systemd takes in no variable"))
+        }
+        Syntax::Assignment => word(value, &value.replace('%', "%%")),
         Syntax::Raw | Syntax::Stripped | Syntax::Native => {
             whole_line(value)?;
             if syntax == Syntax::Stripped && (value.starts_with(['"', '\'']) || value.ends_with(['"', '\''])) {
@@ -44,8 +51,8 @@ pub fn encode(syntax: Syntax, value: &str) -> Result<String, Unfit> {
     }
 }
 
-/// One word of an exec-like key.
-fn word(value: &str) -> Result<String, Unfit> {
+/// One word of an exec-like key; `doubled` is the same with what is to be doubled.
+fn word(value: &str, doubled: &str) -> Result<String, Unfit> {
     if value.is_empty() {
         return Err(Unfit("an empty word ends the list there"));
     }
@@ -53,9 +60,8 @@ fn word(value: &str) -> Result<String, Unfit> {
         return Err(unfit);
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "%$@+=:,./_-".contains(c);
-    let doubled = double(value);
     if value.chars().all(plain) {
-        return Ok(doubled);
+        return Ok(doubled.to_owned());
     }
     let mut text = String::from("\"");
     for c in doubled.chars() {
@@ -160,6 +166,9 @@ mod tests {
             (Syntax::Exec, "\u{80}"),
             (Syntax::Exec, "\u{fffe}"),
             (Syntax::Native, "a\nExecStart=b"),
+            (Syntax::Assignment, "A=\u{1}"),
+            (Syntax::Assignment, "A=\r"),
+            (Syntax::Assignment, "A=\u{fffe}"),
         ] {
             assert!(encode(syntax, value).is_err(), "{syntax:?} {value:?}");
         }
@@ -171,6 +180,7 @@ mod tests {
         assert_eq!(encode(Syntax::Native, "100% $x"), Ok("100%% $x".to_owned()));
         assert_eq!(encode(Syntax::Exec, "A=it's \"\\\n%"), Ok("\"A=it's \\\"\\\\\\n%%\"".to_owned()));
         assert_eq!(encode(Syntax::Exec, "--a=b"), Ok("--a=b".to_owned()));
+        assert_eq!(encode(Syntax::Assignment, "A=$x %h\n"), Ok("\"A=$x %%h\\n\"".to_owned()));
     }
 
     #[test]

@@ -32,12 +32,39 @@ impl Writer {
     /// One line, in the syntax of its key.
     pub fn set(&mut self, name: &'static str, value: &str) -> Result<(), EmitError> {
         let syntax = self.syntax(name)?;
-        let encoded = encode(syntax, value).map_err(|unfit| EmitError::CannotKeep {
-            what: format!("{name}={value:?} of a Quadlet unit"),
-            why: unfit.0.to_owned(),
-        })?;
+        let encoded = encoded(syntax, name, value)?;
         self.text.push_str(&format!("{name}={encoded}\n"));
         Ok(())
+    }
+
+    /// A value that begins with a path below the user's runtime directory, which systemd completes.
+    pub fn below_runtime(&mut self, name: &'static str, value: &str) -> Result<(), EmitError> {
+        let encoded = match encode(self.syntax(name)?, value) {
+            Ok(encoded) if !encoded.starts_with('"') => encoded,
+            _ => return Err(EmitError::Internal(format!("{value:?} is no path below the runtime directory"))),
+        };
+        self.text.push_str(&format!("{name}=%t/{encoded}\n"));
+        Ok(())
+    }
+
+    /// A command line of systemd's own: words, and at the end a plain path below the user's runtime directory.
+    pub fn command(&mut self, name: &'static str, words: &[&str], runtime: &str) -> Result<(), EmitError> {
+        let words = words.iter().map(|word| encoded(Syntax::Exec, name, word));
+        let words = words.collect::<Result<Vec<_>, _>>()?.join(" ");
+        self.text.push_str(&format!("{name}={words} %t/{runtime}\n"));
+        Ok(())
+    }
+
+    /// A variable of systemd's own.
+    pub fn variable(&mut self, name: &str, value: &str) -> Result<(), EmitError> {
+        let assignment = encoded(Syntax::Assignment, "Environment", &format!("{name}={value}"))?;
+        self.text.push_str(&format!("Environment={assignment}\n"));
+        Ok(())
+    }
+
+    /// A line with specifiers in it.
+    pub fn literal(&mut self, name: &'static str, value: &str) {
+        self.text.push_str(&format!("{name}={value}\n"));
     }
 
     /// `Key=true` or `Key=false`.
@@ -83,4 +110,11 @@ impl Writer {
     pub fn finish(self) -> String {
         self.text
     }
+}
+
+fn encoded(syntax: Syntax, name: &str, value: &str) -> Result<String, EmitError> {
+    encode(syntax, value).map_err(|unfit| EmitError::CannotKeep {
+        what: format!("{name}={value:?} of a Quadlet unit"),
+        why: unfit.0.to_owned(),
+    })
 }

@@ -1,0 +1,123 @@
+//! What no file of the set may hold: a service writes it into the user's runtime directory, for as long as the set runs.
+//!
+//! systemd makes the directory (`RuntimeDirectory=`) and removes it with whatever is in it when the service has ended,
+//! failed or been killed, without our help. Containers get parts of it as mounts: a podman secret would be a copy in files.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::container::{Bind, Source};
+use super::unit::{Relations, path_text};
+use super::writer::Writer;
+use super::{EmitError, File, Maker};
+use crate::config::OVERRIDES;
+use crate::plan::{Materials, Origin, surrogates, trust};
+
+/// The directory of all sets, below the user's runtime directory. Not the one of the runners' sessions, where `gc` would
+/// take each for a dead session.
+const HELD_IN: &str = "sandboxc-units";
+
+/// Where a user's systemd looks for `sandboxc`, since it does not search the home by itself (`ExecSearchPath=`, systemd
+/// 250; `%h` is the home).
+pub const PROGRAM_DIRS: [&str; 5] = ["%h/.local/bin", "%h/.cargo/bin", "/usr/local/bin", "/usr/bin", "/bin"];
+
+/// Seconds until a start counts as failed: only files are read.
+const START_TIMEOUT: u32 = 60;
+
+/// Role of the service, the end of its name.
+pub const ROLE: &str = "materials";
+
+impl Maker<'_> {
+    /// Where the set comes from, if something of it must be read at each start.
+    pub(super) fn origin(&self) -> Result<Option<&Origin>, EmitError> {
+        match self.plan.materials.as_ref().or(self.plan.secrets.as_ref()) {
+            None => Ok(None),
+            Some(Materials::Service(origin)) => Ok(Some(origin)),
+            Some(_) => Err(EmitError::Internal("units keep their secrets themselves".to_owned())),
+        }
+    }
+
+    /// The role of the service, where there is one: what uses the directory requires it.
+    pub(super) fn keeper(&self) -> Option<&'static str> {
+        (self.plan.materials.is_some() || self.plan.secrets.is_some()).then_some(ROLE)
+    }
+
+    /// The set's directory below the runtime directory, which is handled like that of a session.
+    fn held(&self) -> String {
+        format!("{HELD_IN}/sandboxc-{}", self.plan.names.hash)
+    }
+
+    fn within(&self, part: fn(&Path) -> std::path::PathBuf, name: &str) -> Result<String, EmitError> {
+        path_text(&part(Path::new(&self.held())).join(name)).map(|text| text.trim_end_matches('/').to_owned())
+    }
+
+    /// The service. A restart of the agent is one of it too, so that each run has surrogates of its own.
+    pub(super) fn materials(&self) -> Result<Option<File>, EmitError> {
+        let Some(origin) = self.origin()? else { return Ok(None) };
+        let mut w = Writer::new(self.podman, "");
+        let relations = Relations { part_of: Some(self.units.agent()), ..self.relations("Keys and secrets", &[], &[]) };
+        relations.write(&mut w)?;
+        w.group("Service");
+        w.set("Type", "oneshot")?;
+        w.flag("RemainAfterExit", true)?;
+        w.set("TimeoutStartSec", &START_TIMEOUT.to_string())?;
+        w.literal("ExecSearchPath", &PROGRAM_DIRS.join(":"));
+        for (name, value) in &origin.environment {
+            w.variable(name, value)?;
+        }
+        let unset: Vec<&str> = OVERRIDES.into_iter().filter(|&name| !origin.environment.contains_key(name)).collect();
+        if !unset.is_empty() {
+            w.set("UnsetEnvironment", &unset.join(" "))?;
+        }
+        w.set("RuntimeDirectory", &self.held())?;
+        w.set("RuntimeDirectoryMode", "0700")?;
+        // A crash must not write values to a disk.
+        w.set("LimitCORE", "0")?;
+        let repo = path_text(&self.plan.agent.workspace.source)?;
+        let server = origin.server.as_deref().map(path_text).transpose()?;
+        let mut words = vec!["sandboxc", "secrets", "--repo", &repo];
+        words.extend(server.iter().flat_map(|server| ["--server", server]));
+        words.extend(origin.name.iter().flat_map(|name| ["--name", name]));
+        words.extend(["--session", &self.plan.session, "--unchanged", &origin.config, "--hold"]);
+        w.command("ExecStart", &words, &self.held())?;
+        Ok(Some(File::new(self.units.file(ROLE, "service"), w.finish())))
+    }
+
+    /// What the router mounts of it.
+    pub(super) fn router_materials(&self) -> Result<Option<Bind>, EmitError> {
+        if self.plan.materials.is_none() {
+            return Ok(None);
+        }
+        // The directory is ours, so an SELinux label for containers does no harm to anybody's.
+        let source = Source::Runtime(self.within(trust::router_dir, "")?);
+        Ok(Some(Bind { source, target: trust::MATERIALS_AT.to_owned(), options: &["ro", "z"] }))
+    }
+
+    /// What the agent mounts of it: certificates, which are public, and its plain secrets.
+    pub(super) fn agent_materials(&self) -> Result<Vec<Bind>, EmitError> {
+        let bind = |part: fn(&Path) -> std::path::PathBuf, name: &str, target: &str| -> Result<Bind, EmitError> {
+            let source = Source::Runtime(self.within(part, name)?);
+            Ok(Bind { source, target: target.to_owned(), options: &["ro"] })
+        };
+        let mut binds = Vec::new();
+        if self.plan.secrets.is_some() {
+            binds.push(bind(trust::secrets_dir, "", trust::SECRETS_AT)?);
+        }
+        if self.plan.materials.is_some() {
+            binds.push(bind(trust::agent_dir, "", trust::TRUST_AT)?);
+            for (file, at) in trust::stand_ins(&self.plan.agent) {
+                binds.push(bind(trust::agent_dir, file, at)?);
+            }
+        }
+        Ok(binds)
+    }
+
+    /// The file with the agent's surrogates. podman keeps what it reads of it, and they open nothing.
+    pub(super) fn surrogates(&self) -> Result<Option<Source>, EmitError> {
+        let names: BTreeSet<&str> = surrogates(&self.plan.policy);
+        if self.plan.materials.is_none() || names.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Source::Runtime(self.within(trust::surrogates_file, "")?)))
+    }
+}
