@@ -32,6 +32,7 @@ mod quadlet_live;
 #[path = "../it/quadlet_reader.rs"]
 #[allow(dead_code, reason = "the other suite reads whole units")]
 mod quadlet_reader;
+mod quadlet_secrets;
 mod random;
 mod secrets;
 mod signals;

@@ -9,7 +9,7 @@ use sandboxc::emit::Podman;
 use crate::generator::{Generator, agent_of, random_configs};
 use crate::harness::{code, podman, text};
 
-const EXAMPLES: [&str; 4] = ["minimal", "laptop", "ci", "full"];
+const EXAMPLES: [&str; 5] = ["minimal", "laptop", "ci", "full", "inspect"];
 
 fn installed_podman() -> Podman {
     podman(&["--version"]).parse().unwrap()
@@ -22,6 +22,13 @@ fn check(dir: &Path, scratch: &Path) -> String {
     fs::create_dir_all(scratch).unwrap();
     for (name, text) in &services {
         fs::write(scratch.join(name), text).unwrap();
+    }
+    // What systemd reads without Quadlet.
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if [".service", ".target", ".timer"].iter().any(|kind| name.ends_with(kind)) {
+            fs::copy(entry.path(), scratch.join(name)).unwrap();
+        }
     }
     verify(scratch);
     agent_of(services)
@@ -54,7 +61,7 @@ fn every_examples_units_pass_the_real_generator_and_systemd() {
         // The golden ones, written for the floor, and fresh ones for the podman that is here.
         check(&root.join(example).join("quadlet/default"), &scratch.path().join("services"));
         let out = scratch.path().join(example);
-        let name: &[&str] = if example == "full" { &["--name", "full"] } else { &[] };
+        let name: &[&str] = if ["full", "inspect"].contains(&example) { &["--name", example] } else { &[] };
         let output = Command::new(env!("CARGO_BIN_EXE_sandboxc"))
             .args(["compile", "--target", "quadlet", "--podman", &installed_podman().to_string()])
             .args(["--repo".as_ref(), root.join(example).join("repo").as_os_str()])

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -43,8 +44,19 @@ impl Installed {
     pub fn prepared(session: &str, repo: &str, prepare: impl FnOnce(&Sandbox)) -> Self {
         let sandbox = Sandbox::with(repo, SERVER);
         prepare(&sandbox);
+        Self::of(session, sandbox)
+    }
+
+    /// The same of a sandbox that is there already.
+    pub fn of(session: &str, sandbox: Sandbox) -> Self {
+        Self::with_env(session, sandbox, &[])
+    }
+
+    /// The same, compiled where these variables are set.
+    pub fn with_env(session: &str, sandbox: Sandbox, env: &[(&str, &str)]) -> Self {
+        place_program();
         let mut installed = Self { sandbox, session: session.to_owned(), agent: String::new() };
-        let output = installed.compile();
+        let output = installed.compiling().envs(env.iter().copied()).output().unwrap();
         assert_eq!(code(&output), 0, "{}", text(&output.stderr));
         let output = installed.install();
         assert_eq!(code(&output), 0, "{}", text(&output.stderr));
@@ -53,10 +65,16 @@ impl Installed {
     }
 
     pub fn compile(&self) -> Output {
+        self.compiling().output().unwrap()
+    }
+
+    fn compiling(&self) -> Command {
         let version = podman(&["--version"]).trim().rsplit(' ').next().unwrap().to_owned();
         let out = self.sandbox.scratch("units");
         let args = ["compile", "--target", "quadlet", "--session", &self.session, "--podman", &version, "-o"];
-        self.sandbox.command(&args).arg(&out).output().unwrap()
+        let mut command = self.sandbox.command(&args);
+        command.arg(&out);
+        command
     }
 
     pub fn install(&self) -> Output {
@@ -116,6 +134,18 @@ impl Drop for Installed {
     fn drop(&mut self) {
         let _ = self.as_user(&["uninstall", &self.session]).output();
     }
+}
+
+/// Puts the program where units look for it. Nobody else's tests run on this host meanwhile.
+pub fn place_program() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let dir = PathBuf::from(std::env::var_os("HOME").unwrap()).join(".local/bin");
+        fs::create_dir_all(&dir).unwrap();
+        let beside = dir.join(".sandboxc.new");
+        fs::copy(env!("CARGO_BIN_EXE_sandboxc"), &beside).unwrap();
+        fs::rename(beside, dir.join("sandboxc")).unwrap();
+    });
 }
 
 pub fn config_home() -> PathBuf {

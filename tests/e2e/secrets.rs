@@ -39,7 +39,7 @@ pub fn holding(value: &str, dir: &str, since: &Path) -> String {
 }
 
 /// What podman says about everything it has, and every process' arguments.
-fn visible() -> String {
+pub fn visible() -> String {
     let all = |kind: &str, list: &[&str]| {
         let names = podman(list);
         let words: Vec<&str> = names.lines().collect();

@@ -103,6 +103,7 @@ pub fn units_of(resolved: &Resolved, command: &[&str]) -> Plan {
 }
 
 /// Its plan for a command.
+#[allow(dead_code, reason = "the other suite plans units alone")]
 pub fn plan_of(resolved: &Resolved, command: &[&str]) -> Plan {
     let command = Command::Run(command.iter().map(|&word| word.to_owned()).collect());
     plan(Request { resolved, session: "test", command: &command, attempt: 0, keeper: Keeper::Applier }).unwrap()

@@ -199,17 +199,16 @@ fn keeps_secrets(random: &Random, plan: &Plan, files: &[File], agent: &[String])
     let service = lines(&files.iter().find(|file| file.path.ends_with("-materials.service")).unwrap().text);
     assert_eq!(values(&service, "Service", "RuntimeDirectory"), [dir.as_str()]);
     let told = exec_start(values(&service, "Service", "ExecStart")[0]);
-    assert_eq!(told[..2], ["sandboxc", "secrets"]);
+    assert_eq!(told[..3], ["/usr/bin/env", "sandboxc", "secrets"]);
     for (option, value) in
         [("--repo", random.source.as_str()), ("--server", "/srv/a server.yaml"), ("--hold", &format!("%t/{dir}"))]
     {
         assert_eq!(options(&told, option), [value]);
     }
     let given: Vec<String> = values(&service, "Service", "Environment").into_iter().flat_map(words).collect();
-    assert_eq!(
-        given.iter().map(|word| word.replace("%%", "%")).collect::<Vec<_>>(),
-        [format!("GIVEN={}", random.given)]
-    );
+    assert!(given[0].starts_with("PATH=%h/"), "{given:?}");
+    let rest: Vec<String> = given.iter().skip(1).map(|word| word.replace("%%", "%")).collect();
+    assert_eq!(rest, [format!("GIVEN={}", random.given)]);
     assert!(options(agent, "--env-file").contains(&format!("%t/{dir}/surrogates")), "{agent:?}");
     for (part, at) in [("secrets", trust::SECRETS_AT), ("agent", trust::TRUST_AT)] {
         assert!(options(agent, "-v").contains(&format!("%t/{dir}/{part}:{at}:ro")), "{agent:?}");

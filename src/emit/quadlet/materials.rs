@@ -17,8 +17,8 @@ use crate::plan::{Materials, Origin, surrogates, trust};
 /// take each for a dead session.
 const HELD_IN: &str = "sandboxc-units";
 
-/// Where a user's systemd looks for `sandboxc`, since it does not search the home by itself (`ExecSearchPath=`, systemd
-/// 250; `%h` is the home).
+/// Where `sandboxc` is looked for; `%h` is the home. systemd does not search there by itself, and `ExecSearchPath=`, which
+/// would say it, is unknown before systemd 250 and to `systemd-analyze verify`: so `env` searches.
 pub const PROGRAM_DIRS: [&str; 5] = ["%h/.local/bin", "%h/.cargo/bin", "/usr/local/bin", "/usr/bin", "/bin"];
 
 /// Seconds until a start counts as failed: only files are read.
@@ -61,7 +61,7 @@ impl Maker<'_> {
         w.set("Type", "oneshot")?;
         w.flag("RemainAfterExit", true)?;
         w.set("TimeoutStartSec", &START_TIMEOUT.to_string())?;
-        w.literal("ExecSearchPath", &PROGRAM_DIRS.join(":"));
+        w.literal("Environment", &format!("PATH={}", PROGRAM_DIRS.join(":")));
         for (name, value) in &origin.environment {
             w.variable(name, value)?;
         }
@@ -75,7 +75,7 @@ impl Maker<'_> {
         w.set("LimitCORE", "0")?;
         let repo = path_text(&self.plan.agent.workspace.source)?;
         let server = origin.server.as_deref().map(path_text).transpose()?;
-        let mut words = vec!["sandboxc", "secrets", "--repo", &repo];
+        let mut words = vec!["/usr/bin/env", "sandboxc", "secrets", "--repo", &repo];
         words.extend(server.iter().flat_map(|server| ["--server", server]));
         words.extend(origin.name.iter().flat_map(|name| ["--name", name]));
         words.extend(["--session", &self.plan.session, "--unchanged", &origin.config, "--hold"]);
