@@ -132,6 +132,12 @@ impl Maker<'_> {
         if self.plan.network.is_none() {
             text.push_str("\nTHE NETWORK SANDBOX IS OFF: the agent reaches everything that this host reaches.\n");
         }
+        if let Some(keeper) = self.keeper() {
+            let service = self.units.service(keeper);
+            text.push_str(&format!(
+                "\nKeys and secrets are in no unit: {service} reads them at each start, into memory.\n"
+            ));
+        }
         text.push_str(&format!("\nPermissions, and where each was given:\n{}", header::permissions(self.plan)));
         text
     }
