@@ -1,7 +1,5 @@
 //! `sandboxc image build`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::context::{Context, say};
@@ -54,14 +52,12 @@ pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
         return Ok(0);
     }
     match &resolved.image.value {
-        ImageSource::Containerfile { file, reference } => {
+        // The text that the tag is the hash of, whatever is in the file by now.
+        ImageSource::Containerfile { reference, text, .. } => {
             let context = resolved.workspace.source.join(".sandboxc");
-            let path: PathBuf = context.join(file);
-            let text =
-                std::fs::read_to_string(&path).map_err(RuntimeError::io(format!("reading {}", path.display())))?;
             build(
                 &podman,
-                &Build { tag: reference, containerfile: &text, base, context: Some(&context) },
+                &Build { tag: reference, containerfile: text, base, context: Some(&context) },
                 empty.path(),
             )?;
         }

@@ -95,15 +95,20 @@ fn needs_program(context: &Context) -> Result<(), Failure> {
     )))
 }
 
-/// Names the images that a start would not find: systemd only says that it failed.
+/// Names the images that a start would not find, of which systemd only says that it failed, or would build first.
 fn missing_images(files: &[File]) -> Result<(), Failure> {
-    let lines = files.iter().filter(|file| file.path.ends_with(".container")).flat_map(|file| file.text.lines());
-    let images: BTreeSet<&str> = lines.filter_map(|line| line.strip_prefix("Image=localhost/")).collect();
-    for image in images {
-        let image = format!("localhost/{image}");
+    let named = |kind: &str, key: &str| -> BTreeSet<String> {
+        let units = files.iter().filter(|file| file.path.ends_with(kind));
+        let lines = units.flat_map(|file| file.text.lines()).filter_map(|line| line.strip_prefix(key));
+        lines.filter(|image| image.starts_with("localhost/")).map(str::to_owned).collect()
+    };
+    let wanted = named(".container", "Image=").into_iter().map(|image| (image, "`sandboxc image build` makes it"));
+    let built = named(".build", "ImageTag=").into_iter();
+    let built = built.map(|image| (image, "the first start builds it, or `sandboxc image build` does now"));
+    for (image, how) in wanted.chain(built) {
         let exists = Podman::new("podman", "/").output(&["image", "exists", &image], None)?;
         if exists.status.code() == Some(1) {
-            say(&format!("sandboxc: the image {image} is not here yet; `sandboxc image build` makes it"));
+            say(&format!("sandboxc: the image {image} is not here yet; {how}"));
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! Lists of the server file add up (its own `network`, `defaults`, the entry in force, the allow file); single values
 //! of the entry win over those of `defaults`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -251,12 +252,14 @@ fn containerfile(
         return None;
     }
     // From the workspace on, since `.sandboxc` itself may be a link of a stranger.
-    match ground.disk.read_beneath(ground.repo_dir, &Path::new(super::REPO_DIR).join(path)) {
-        Ok(bytes) => {
-            let hash = Sha256::digest(&bytes).iter().take(6).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
+    let bytes = ground.disk.read_beneath(ground.repo_dir, &Path::new(super::REPO_DIR).join(path));
+    match bytes.and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))) {
+        Ok(text) => {
+            let hash = Sha256::digest(&text).iter().take(6).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
             Some(ImageSource::Containerfile {
                 file: name.to_owned(),
                 reference: format!("localhost/sandboxc-repo:{hash:012x}"),
+                text,
             })
         }
         Err(error) => {

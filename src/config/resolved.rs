@@ -34,6 +34,9 @@ pub enum ImageSource {
         file: String,
         /// The tag to run.
         reference: String,
+        /// The file's text, which the tag is the hash of.
+        #[serde(skip)]
+        text: String,
     },
 }
 

@@ -3,7 +3,7 @@
 //! One unit is started, the agent's; it pulls in the others in order, and they end when it does, since nothing needs
 //! them any more (`StopWhenUnneeded=`). Its result is the command's exit code.
 //!
-//!     materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
+//!     images, materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
 
 use crate::config::Identity;
 use crate::plan::{Names, Plan, SESSION_LABEL, SandboxNetwork};
@@ -12,13 +12,14 @@ use super::{EmitError, File, Podman};
 
 mod agent;
 mod container;
+mod image;
 pub mod keys;
 mod materials;
 pub mod syntax;
 mod unit;
 pub mod writer;
 
-use container::{Bind, Container, Limits, Place, Service, Source};
+use container::{Bind, Container, Image, Limits, Place, Service, Source};
 pub use materials::{PROGRAM_DIRS, ROLE as MATERIALS_ROLE};
 use unit::{Network, Pod, Relations, Volume};
 
@@ -66,7 +67,7 @@ pub fn service_of(file_name: &str) -> Option<String> {
     let (stem, kind) = file_name.rsplit_once('.')?;
     match kind {
         "container" => Some(format!("{stem}.service")),
-        "pod" | "network" | "volume" => Some(format!("{stem}-{kind}.service")),
+        "build" | "image" | "network" | "pod" | "volume" => Some(format!("{stem}-{kind}.service")),
         _ => None,
     }
 }
@@ -76,9 +77,17 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     if podman < Podman::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
-    let maker = Maker { plan, podman, units: Units::new(plan) };
+    let mut maker = Maker {
+        plan,
+        podman,
+        units: Units::new(plan),
+        router_image: Image::Reference(plan.router_image.value.clone()),
+    };
     let mut files = vec![maker.egress()?, maker.home()?, maker.pod()?];
     if let Some(net) = &plan.network {
+        let (image, unit) = maker.image("router-image", &plan.router_image.value)?;
+        maker.router_image = image;
+        files.extend(unit);
         files.extend([maker.internal(net)?, maker.router(net)?, maker.gate()?, maker.forwarder()?]);
     }
     files.extend(maker.agent()?);
@@ -100,6 +109,7 @@ struct Maker<'a> {
     plan: &'a Plan,
     podman: Podman,
     units: Units,
+    router_image: Image,
 }
 
 impl Maker<'_> {
@@ -165,7 +175,7 @@ impl Maker<'_> {
         Container {
             relations: Relations { description: format!("{what} of the sandbox {}", self.plan.session), ..relations },
             name: Names::container(pod, role),
-            image: self.plan.router_image.value.clone(),
+            image: self.router_image.clone(),
             command: command.iter().map(|&word| word.to_owned()).collect(),
             user: SERVICE_UID,
             capabilities: vec!["NET_BIND_SERVICE"],

@@ -27,6 +27,7 @@ mod network;
 mod overrides;
 mod protect;
 mod quadlet;
+mod quadlet_images;
 mod quadlet_install;
 mod quadlet_live;
 #[path = "../it/quadlet_reader.rs"]

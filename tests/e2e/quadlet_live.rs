@@ -26,6 +26,12 @@ pub fn property(service: &str, name: &str) -> String {
     text(&systemctl(&["show", &format!("--property={name}"), "--value", service]).stdout).trim().to_owned()
 }
 
+/// What a service and its processes have said.
+pub fn journal(unit: &str) -> String {
+    let args = ["--user", "--no-pager", "-o", "cat", "-u", unit];
+    text(&Command::new("journalctl").args(args).output().unwrap().stdout)
+}
+
 /// An installed sandbox; uninstalled at the end.
 pub struct Installed {
     pub sandbox: Sandbox,

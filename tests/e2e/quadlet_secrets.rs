@@ -9,7 +9,7 @@ use std::process::Command;
 use sha2::{Digest as _, Sha256};
 
 use crate::harness::{Sandbox, code, podman, text, unique, wait_until};
-use crate::quadlet_live::{Installed, config_home, property, systemctl};
+use crate::quadlet_live::{Installed, config_home, journal, property, systemctl};
 use crate::secrets::{holding, in_file, server, visible};
 
 const HOST: &str = "api.example.com";
@@ -33,11 +33,6 @@ fn held(installed: &Installed) -> PathBuf {
 
 fn keeper(installed: &Installed) -> String {
     installed.agent.replace("-agent.service", "-materials.service")
-}
-
-fn journal(unit: &str) -> String {
-    let args = ["--user", "--no-pager", "-o", "cat", "-u", unit];
-    text(&Command::new("journalctl").args(args).output().unwrap().stdout)
 }
 
 fn read(installed: &Installed, name: &str) -> String {

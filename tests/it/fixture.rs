@@ -95,6 +95,20 @@ pub fn with_secrets() -> Resolved {
     Resolved { secrets: read.secrets, policy: read.policy, ..resolved() }
 }
 
+/// An image of a registry.
+pub fn from_registry() -> Sourced<ImageSource> {
+    Sourced::built_in(ImageSource::Reference("registry.example.com/agent:1".to_owned()))
+}
+
+/// An image that the repo describes.
+pub fn from_containerfile(text: &str) -> Sourced<ImageSource> {
+    Sourced::built_in(ImageSource::Containerfile {
+        file: "Containerfile".to_owned(),
+        reference: "localhost/sandboxc-repo:0123456789ab".to_owned(),
+        text: text.to_owned(),
+    })
+}
+
 /// Its plan for units, by a server file that they name.
 pub fn units_of(resolved: &Resolved, command: &[&str]) -> Plan {
     let command = Command::Run(command.iter().map(|&word| word.to_owned()).collect());

@@ -13,7 +13,7 @@ use sandboxc::emit::{File, Podman, tree};
 use sandboxc::plan::{Plan, trust};
 use sandboxc::source::{Place, Sourced};
 
-use crate::fixture::{resolved, units_of, with_secrets};
+use crate::fixture::{from_containerfile, from_registry, resolved, units_of, with_secrets};
 use crate::quadlet_reader::{lines, values, words};
 use crate::systemd_reader::{exec_start, options};
 
@@ -104,12 +104,13 @@ struct Random {
     limited: bool,
     secrets: bool,
     given: String,
+    image: u8,
 }
 
 fn random() -> impl Strategy<Value = Random> {
     let lists = (prop::collection::vec(value(), 0..4), prop::collection::vec(value(), 0..4));
-    (lists, path(), path(), any::<bool>(), any::<bool>(), any::<bool>(), value()).prop_map(
-        |((env, words), source, target, root, limited, secrets, given)| Random {
+    (lists, path(), path(), any::<bool>(), any::<bool>(), any::<bool>(), value(), 0..3_u8).prop_map(
+        |((env, words), source, target, root, limited, secrets, given, image)| Random {
             env,
             words,
             source,
@@ -118,6 +119,7 @@ fn random() -> impl Strategy<Value = Random> {
             limited,
             secrets,
             given,
+            image,
         },
     )
 }
@@ -125,6 +127,11 @@ fn random() -> impl Strategy<Value = Random> {
 fn plan_of_random(random: &Random) -> Plan {
     let mut resolved = if random.secrets { with_secrets() } else { resolved() };
     resolved.environment.insert("GIVEN".to_owned(), random.given.clone());
+    match random.image {
+        1 => resolved.image = from_registry(),
+        2 => resolved.image = from_containerfile("FROM localhost/x:1\nRUN true\n"),
+        _ => {}
+    }
     for (index, value) in random.env.iter().enumerate() {
         resolved.env.insert(format!("V{index}"), Sourced::built_in(value.clone()));
     }

@@ -3,24 +3,23 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use sandboxc::config::{Identity, Mount, Protected, Resolved};
+use sandboxc::config::{Identity, Mount, Resolved};
 use sandboxc::emit::quadlet::keys::{self, KEYS};
 use sandboxc::emit::quadlet::service_of;
 use sandboxc::emit::{EmitError, File, Podman, tree};
-use sandboxc::plan::config_hash;
 use sandboxc::source::{Place, Sourced};
 
-use crate::fixture::{resolved, units_of, with_secrets};
+use crate::fixture::{from_containerfile, from_registry, resolved, units_of};
 use crate::quadlet_reader::{Line, expand, lines, quadlet_words, stripped, values};
 
 const VERSIONS: [(u16, u16); 6] = [(5, 4), (5, 5), (5, 6), (5, 7), (5, 8), (6, 0)];
 
-fn files(resolved: &Resolved, command: &[&str], podman: Podman) -> Result<Vec<File>, EmitError> {
+pub fn files(resolved: &Resolved, command: &[&str], podman: Podman) -> Result<Vec<File>, EmitError> {
     tree::quadlet(&units_of(resolved, command), podman)
 }
 
 /// The lines of one unit.
-fn unit(files: &[File], end: &str) -> Vec<Line> {
+pub fn unit(files: &[File], end: &str) -> Vec<Line> {
     lines(&files.iter().find(|file| file.path.ends_with(end)).unwrap().text)
 }
 
@@ -81,7 +80,12 @@ fn every_key_of_the_table_is_used_so_none_goes_stale() {
     resolved.schedule = Some(Sourced::built_in("daily".to_owned()));
     resolved.identity = Sourced::built_in(Identity::HostUser);
     resolved.env.insert("V".to_owned(), Sourced::built_in("\u{80}".to_owned()));
-    let all = VERSIONS.iter().flat_map(|v| files(&resolved, &["true"], Podman::new(v.0, v.1)).unwrap());
+    let images = [resolved.image.clone(), from_registry(), from_containerfile("FROM a\n")];
+    let all = images.into_iter().flat_map(|image| {
+        resolved.image = image;
+        let each = |v: &(u16, u16)| files(&resolved, &["true"], Podman::new(v.0, v.1)).unwrap();
+        VERSIONS.iter().flat_map(each).collect::<Vec<_>>()
+    });
     let units = all.filter(|file| is_unit(file) || [".timer", ".target"].iter().any(|kind| file.path.ends_with(kind)));
     let used: BTreeSet<(String, String)> =
         units.flat_map(|file| lines(&file.text)).map(|(group, key, _)| (group, key)).collect();
@@ -195,76 +199,6 @@ fn a_schedule_becomes_a_timer_of_the_agent() {
 }
 
 #[test]
-fn secrets_are_in_a_directory_in_memory_that_a_service_fills_and_systemd_removes() {
-    let files = files(&with_secrets(), &["cmd", "a b"], Podman::FLOOR).unwrap();
-    let service = files.iter().find(|file| file.path.ends_with("-materials.service")).unwrap();
-    let keeper = lines(&service.text);
-    let get = |key: &str| values(&keeper, "Service", key).join("|");
-    assert_eq!((get("Type").as_str(), get("RemainAfterExit").as_str()), ("oneshot", "true"));
-    assert_eq!((get("RuntimeDirectoryMode").as_str(), get("LimitCORE").as_str()), ("0700", "0"));
-    let dir = format!("%t/{}", get("RuntimeDirectory"));
-    let agent = unit(&files, "agent.container");
-    let router = unit(&files, "router.container");
-    for (end, lines) in [("agent", &agent), ("router", &router)] {
-        for key in ["Requires", "After"] {
-            assert!(values(lines, "Unit", key).contains(&service.name()), "{end}: {key}");
-        }
-    }
-    // A restart of the agent is one of the service, and nobody needs it once both have ended.
-    assert!(values(&keeper, "Unit", "PartOf")[0].ends_with("-agent.service"));
-    assert_eq!(values(&keeper, "Unit", "StopWhenUnneeded"), ["true"]);
-    assert!(values(&router, "Container", "Volume").contains(&format!("{dir}/router:/run/sandboxc:ro,z").as_str()));
-    let volumes = values(&agent, "Container", "Volume");
-    assert!(volumes.contains(&format!("{dir}/agent:/etc/sandboxc-ca:ro").as_str()), "{volumes:?}");
-    assert!(!volumes.iter().any(|volume| volume.contains("/router")), "{volumes:?}");
-    assert_eq!(values(&agent, "Container", "EnvironmentFile"), [format!("{dir}/surrogates")]);
-    let (_, command) = arriving(&files);
-    assert_eq!((command[0].as_str(), &command[4..]), ("/bin/sh", &["cmd".to_owned(), "a b".to_owned()][..]));
-    for end in ["forwarder.container", "gate.container", "agent.pod"] {
-        assert!(!files.iter().any(|file| file.path.ends_with(end) && file.text.contains(&dir)), "{end}");
-    }
-}
-
-/// The twin: nothing of it where nothing is secret, and only what is needed where little is.
-#[test]
-fn a_service_for_secrets_is_there_only_where_there_are_some() {
-    let none = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
-    assert!(none.iter().all(|file| !file.path.ends_with(".service") && !file.text.contains("%t")));
-    let mut off = with_secrets();
-    off.policy = resolved().policy;
-    off.sandbox_enabled = Sourced::built_in(false);
-    off.secrets.masked.clear();
-    off.secrets.aws.clear();
-    let plain = files(&off, &["true"], Podman::FLOOR).unwrap();
-    let agent = unit(&plain, "agent.container");
-    let secret = |volume: &&&str| volume.starts_with("%t");
-    assert_eq!(values(&agent, "Container", "Volume").iter().filter(secret).count(), 1);
-    assert_eq!(values(&agent, "Unit", "Requires").len(), 1);
-    assert!(values(&agent, "Container", "EnvironmentFile").is_empty());
-}
-
-/// Whoever changes the config after the review changes the hash that the service was told.
-#[test]
-fn the_hash_of_a_config_is_of_all_that_was_said_and_of_nothing_else() {
-    let (base, hash) = (with_secrets(), |resolved: &Resolved| config_hash(resolved, "test"));
-    let mut other = base.clone();
-    other.limits.pids = Some(Sourced::built_in(5));
-    assert_ne!(hash(&base), hash(&other));
-    other = base.clone();
-    other.policy.allow = resolved().policy.allow;
-    assert_ne!(hash(&base), hash(&other));
-    assert_ne!(hash(&base), config_hash(&base, "another"));
-    // The agent makes a repository: what is then protected by itself was not said by anybody.
-    other = base.clone();
-    let hooks = |from| Protected { path: ".git/hooks".into(), from };
-    other.workspace.protect = vec![hooks(Place::built_in())];
-    assert_eq!(hash(&base), hash(&other));
-    other.workspace.protect = vec![hooks(crate::fixture::at("server.yaml", 3))];
-    assert_ne!(hash(&base), hash(&other));
-    assert_eq!(hash(&base).len(), 64);
-}
-
-#[test]
 fn r_22_paths_are_never_split() {
     let mut resolved = resolved();
     resolved.workspace.source = "/srv/a:b, \"c\" %h $x\\".into();
@@ -299,7 +233,7 @@ fn r_19_no_tilde_reaches_a_key_that_could_expand_it() {
 }
 
 /// The environment and the command as podman gets them.
-fn arriving(files: &[File]) -> (Vec<(String, String)>, Vec<String>) {
+pub fn arriving(files: &[File]) -> (Vec<(String, String)>, Vec<String>) {
     let agent = unit(files, "agent.container");
     let pair = |text: &str| text.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned())).unwrap();
     let words = values(&agent, "Container", "Environment").into_iter().flat_map(quadlet_words);

@@ -20,6 +20,7 @@ impl Maker<'_> {
             return Err(EmitError::Internal("a unit carries its command itself".to_owned()));
         };
         let (env, env_file) = self.environment()?;
+        let (image, image_files) = self.agent_image()?;
         // Without its router or forwarder it would hang on every connection, so it ends with them.
         let (gate, binds_to): (Option<&str>, &[&str]) =
             if self.plan.network.is_some() { (Some("gate"), &["router", "forwarder"]) } else { (None, &[]) };
@@ -38,7 +39,7 @@ impl Maker<'_> {
                 ..self.relations("Agent", &requires, binds_to)
             },
             name: self.plan.names.agent_container(),
-            image: agent.image.value.reference().to_owned(),
+            image,
             command: match self.plan.secrets {
                 Some(_) => trust::with_secrets().into_iter().chain(command.iter().cloned()).collect(),
                 None => command.clone(),
@@ -68,7 +69,8 @@ impl Maker<'_> {
             },
         };
         let text = container.write(self.podman, &self.comment())?;
-        Ok(env_file.into_iter().chain([File::new(self.units.file("agent", "container"), text)]).collect())
+        let own = [File::new(self.units.file("agent", "container"), text)];
+        Ok(env_file.into_iter().chain(image_files).chain(own).collect())
     }
 
     /// Variables for `Environment=` lines, and a file for those that only podman's own reader carries: a line each,

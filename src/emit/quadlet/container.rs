@@ -8,6 +8,15 @@ use crate::emit::{EmitError, Podman};
 /// The longest single argument of a process on Linux (`MAX_ARG_STRLEN`, execve(2)), with room for the option's name.
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 64;
 
+/// Where an image comes from.
+#[derive(Clone, Debug)]
+pub enum Image {
+    /// A reference.
+    Reference(String),
+    /// File of the unit that brings it.
+    Unit(String),
+}
+
 /// A file or directory of the host.
 #[derive(Clone, Debug)]
 pub enum Source {
@@ -97,8 +106,8 @@ pub struct Container {
     pub relations: Relations,
     /// Name in podman.
     pub name: String,
-    /// Image reference.
-    pub image: String,
+    /// Its image.
+    pub image: Image,
     /// The whole command; the image's entrypoint and command do not count.
     pub command: Vec<String>,
     /// uid and gid inside.
@@ -140,8 +149,12 @@ impl Container {
         self.relations.write(&mut w)?;
         w.group("Container");
         w.set("ContainerName", &self.name)?;
-        w.set("Image", &self.image)?;
-        w.set("Pull", pull(&self.image))?;
+        let (image, pull) = match &self.image {
+            Image::Reference(reference) => (reference, pull(reference)),
+            Image::Unit(unit) => (unit, "never"),
+        };
+        w.set("Image", image)?;
+        w.set("Pull", pull)?;
         let command = json_words(&self.command);
         if command.len() > LONGEST_ARGUMENT {
             return Err(EmitError::CannotKeep {

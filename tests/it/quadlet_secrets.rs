@@ -1,0 +1,80 @@
+//! Units of a sandbox with secrets: who is given what, and for how long.
+
+use sandboxc::config::{Protected, Resolved};
+use sandboxc::emit::Podman;
+use sandboxc::plan::config_hash;
+use sandboxc::source::{Place, Sourced};
+
+use crate::fixture::{resolved, with_secrets};
+use crate::quadlet::{arriving, files, unit};
+use crate::quadlet_reader::{lines, values};
+
+#[test]
+fn secrets_are_in_a_directory_in_memory_that_a_service_fills_and_systemd_removes() {
+    let files = files(&with_secrets(), &["cmd", "a b"], Podman::FLOOR).unwrap();
+    let service = files.iter().find(|file| file.path.ends_with("-materials.service")).unwrap();
+    let keeper = lines(&service.text);
+    let get = |key: &str| values(&keeper, "Service", key).join("|");
+    assert_eq!((get("Type").as_str(), get("RemainAfterExit").as_str()), ("oneshot", "true"));
+    assert_eq!((get("RuntimeDirectoryMode").as_str(), get("LimitCORE").as_str()), ("0700", "0"));
+    let dir = format!("%t/{}", get("RuntimeDirectory"));
+    let agent = unit(&files, "agent.container");
+    let router = unit(&files, "router.container");
+    for (end, lines) in [("agent", &agent), ("router", &router)] {
+        for key in ["Requires", "After"] {
+            assert!(values(lines, "Unit", key).contains(&service.name()), "{end}: {key}");
+        }
+    }
+    // A restart of the agent is one of the service, and nobody needs it once both have ended.
+    assert!(values(&keeper, "Unit", "PartOf")[0].ends_with("-agent.service"));
+    assert_eq!(values(&keeper, "Unit", "StopWhenUnneeded"), ["true"]);
+    assert!(values(&router, "Container", "Volume").contains(&format!("{dir}/router:/run/sandboxc:ro,z").as_str()));
+    let volumes = values(&agent, "Container", "Volume");
+    assert!(volumes.contains(&format!("{dir}/agent:/etc/sandboxc-ca:ro").as_str()), "{volumes:?}");
+    assert!(!volumes.iter().any(|volume| volume.contains("/router")), "{volumes:?}");
+    assert_eq!(values(&agent, "Container", "EnvironmentFile"), [format!("{dir}/surrogates")]);
+    let (_, command) = arriving(&files);
+    assert_eq!((command[0].as_str(), &command[4..]), ("/bin/sh", &["cmd".to_owned(), "a b".to_owned()][..]));
+    for end in ["forwarder.container", "gate.container", "agent.pod"] {
+        assert!(!files.iter().any(|file| file.path.ends_with(end) && file.text.contains(&dir)), "{end}");
+    }
+}
+
+/// The twin: nothing of it where nothing is secret, and only what is needed where little is.
+#[test]
+fn a_service_for_secrets_is_there_only_where_there_are_some() {
+    let none = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
+    assert!(none.iter().all(|file| !file.path.ends_with(".service") && !file.text.contains("%t")));
+    let mut off = with_secrets();
+    off.policy = resolved().policy;
+    off.sandbox_enabled = Sourced::built_in(false);
+    off.secrets.masked.clear();
+    off.secrets.aws.clear();
+    let plain = files(&off, &["true"], Podman::FLOOR).unwrap();
+    let agent = unit(&plain, "agent.container");
+    let secret = |volume: &&&str| volume.starts_with("%t");
+    assert_eq!(values(&agent, "Container", "Volume").iter().filter(secret).count(), 1);
+    assert_eq!(values(&agent, "Unit", "Requires").len(), 1);
+    assert!(values(&agent, "Container", "EnvironmentFile").is_empty());
+}
+
+/// Whoever changes the config after the review changes the hash that the service was told.
+#[test]
+fn the_hash_of_a_config_is_of_all_that_was_said_and_of_nothing_else() {
+    let (base, hash) = (with_secrets(), |resolved: &Resolved| config_hash(resolved, "test"));
+    let mut other = base.clone();
+    other.limits.pids = Some(Sourced::built_in(5));
+    assert_ne!(hash(&base), hash(&other));
+    other = base.clone();
+    other.policy.allow = resolved().policy.allow;
+    assert_ne!(hash(&base), hash(&other));
+    assert_ne!(hash(&base), config_hash(&base, "another"));
+    // The agent makes a repository: what is then protected by itself was not said by anybody.
+    other = base.clone();
+    let hooks = |from| Protected { path: ".git/hooks".into(), from };
+    other.workspace.protect = vec![hooks(Place::built_in())];
+    assert_eq!(hash(&base), hash(&other));
+    other.workspace.protect = vec![hooks(crate::fixture::at("server.yaml", 3))];
+    assert_ne!(hash(&base), hash(&other));
+    assert_eq!(hash(&base).len(), 64);
+}
