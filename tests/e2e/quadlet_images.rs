@@ -84,3 +84,22 @@ fn a_build_that_fails_starts_nothing() {
     gone(&installed);
     assert!(!systemctl(&["is-active", &installed.agent]).status.success());
 }
+
+/// The network has no such registry: it would be asked in vain.
+#[test]
+fn an_image_of_a_registry_that_is_here_is_not_asked_for() {
+    let image = format!("registry.example.com/{}:1", unique());
+    podman(&["tag", "localhost/sandboxc-base-agent:test", &image]);
+    let config = format!("version: 1\nimage: {image}\ncommand: [touch, started]\n");
+    let installed = Installed::new("q-registry", &config);
+    let output = installed.run();
+    podman(&["untag", "localhost/sandboxc-base-agent:test", &image]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(installed.sandbox.repo().join("started").exists());
+    gone(&installed);
+    // The twin: without it the registry is asked, and nothing starts.
+    fs::remove_file(installed.sandbox.repo().join("started")).unwrap();
+    assert!(!installed.run().status.success());
+    assert!(!installed.sandbox.repo().join("started").exists());
+    gone(&installed);
+}

@@ -122,6 +122,30 @@ fn values_are_in_memory_for_as_long_as_the_set_runs_and_reach_who_needs_them() {
 }
 
 #[test]
+fn either_identity_and_a_sandbox_without_a_router_get_their_secrets() {
+    let script =
+        "printf %s $PLAIN >plain; curl -sS -o answer -w '%{http_code}' https://api.example.com/x >status; id -u >id";
+    let ends = [("identity: root\n", "0", "200"), ("", "1000", "200")];
+    for (identity, id, status) in ends {
+        let sandbox = Sandbox::with(
+            &format!("{}{identity}", repo(script)),
+            &server(&format!("  secrets: {{PLAIN: a-value}}\n{MASKED}")),
+        );
+        in_file(&sandbox, "token");
+        let installed = Installed::of("q-identity", sandbox);
+        assert!(installed.run().status.success(), "{}", journal(&installed.agent));
+        assert_eq!((read(&installed, "plain").as_str(), read(&installed, "id").trim()), ("a-value", id));
+        assert_eq!(read(&installed, "status"), status);
+        gone(&installed);
+    }
+    let off = server("  network: {sandbox_enabled: false}\n  secrets: {PLAIN: a-value}\n");
+    let installed = Installed::of("q-off", Sandbox::with(&repo("printf %s $PLAIN >plain"), &off));
+    assert!(installed.run().status.success(), "{}", journal(&keeper(&installed)));
+    assert_eq!(read(&installed, "plain"), "a-value");
+    gone(&installed);
+}
+
+#[test]
 fn the_agents_end_its_failure_and_the_routers_take_the_values_away() {
     let sandbox = Sandbox::with(&repo("[ -e wait ] && touch started && exec sleep 300; exit 7"), &server(MASKED));
     in_file(&sandbox, "token");
