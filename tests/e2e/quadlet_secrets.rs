@@ -1,5 +1,6 @@
 //! Installed units with secrets: who has the values, for how long, and when nothing starts.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -143,6 +144,28 @@ fn either_identity_and_a_sandbox_without_a_router_get_their_secrets() {
     assert!(installed.run().status.success(), "{}", journal(&keeper(&installed)));
     assert_eq!(read(&installed, "plain"), "a-value");
     gone(&installed);
+}
+
+/// A start that comes while the last set is still being taken down would find its keys and its router.
+#[test]
+fn each_start_has_surrogates_of_its_own_however_soon_it_comes() {
+    let script = format!(
+        "echo $TOKEN $(curl -sS -o answer -w '%{{http_code}}' -H \"Authorization: $TOKEN\" https://{HOST}/x) >>runs"
+    );
+    let sandbox = Sandbox::with(&repo(&script), &server(MASKED));
+    in_file(&sandbox, "token");
+    let installed = Installed::of("q-soon", sandbox);
+    // systemd may refuse one that meets a part that is just ending; then there is no run.
+    let mut started = 0;
+    for pause in [0, 0, 200, 600, 1000, 1400] {
+        started += usize::from(installed.run().status.success());
+        std::thread::sleep(std::time::Duration::from_millis(pause));
+    }
+    gone(&installed);
+    let runs = read(&installed, "runs");
+    let surrogates: BTreeSet<&str> = runs.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(started >= 3, "{started} {}", journal(&installed.agent));
+    assert_eq!((surrogates.len(), runs.matches(" 200\n").count()), (started, started), "{runs}");
 }
 
 #[test]

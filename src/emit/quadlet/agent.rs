@@ -64,6 +64,7 @@ impl Maker<'_> {
             stop_timeout: 5,
             service: Service {
                 start_timeout: START_TIMEOUT,
+                before: self.renew(),
                 run_timeout: number(&agent.limits.timeout),
                 ..Service::default()
             },

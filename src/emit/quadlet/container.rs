@@ -82,6 +82,8 @@ pub struct Service {
     pub oneshot: bool,
     /// Seconds until a start counts as failed.
     pub start_timeout: u32,
+    /// Runs before the start, with specifiers, and decides whether there is one.
+    pub before: Option<String>,
     /// Runs after the start and decides whether it went well.
     pub ready: Option<String>,
     /// Seconds that it may run.
@@ -289,6 +291,9 @@ impl Service {
         if !self.oneshot {
             // A container that SIGTERM ends exits so; to systemd that is as clean as the signal itself.
             w.set("SuccessExitStatus", "143")?;
+        }
+        if let Some(before) = &self.before {
+            w.literal("ExecStartPre", before);
         }
         if let Some(ready) = &self.ready {
             w.set("ExecStartPost", ready)?;

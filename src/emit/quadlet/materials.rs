@@ -83,6 +83,19 @@ impl Maker<'_> {
         Ok(Some(File::new(self.units.file(ROLE, "service"), w.finish())))
     }
 
+    /// What the agent's service does before its container: a start that comes while the last set is still being taken down
+    /// cancels that, and would find the keys and the router of the last run. They are then made anew. Only of these two is
+    /// anything made anew (`ignore-dependencies`): the agent, which requires both, would be taken down too.
+    pub(super) fn renew(&self) -> Option<String> {
+        let keeper = self.keeper()?;
+        let used = format!("%t/{}/used", self.held());
+        let router = self.plan.materials.as_ref().map(|_| "router");
+        let restart =
+            |role| format!("systemctl --user restart --job-mode=ignore-dependencies {}", self.units.service(role));
+        let restarts: Vec<String> = [keeper].into_iter().chain(router).map(restart).collect();
+        Some(format!("/bin/sh -c \"[ ! -e {used} ] || {{ {}; }} && : >{used}\"", restarts.join(" && ")))
+    }
+
     /// What the router mounts of it.
     pub(super) fn router_materials(&self) -> Result<Option<Bind>, EmitError> {
         if self.plan.materials.is_none() {
