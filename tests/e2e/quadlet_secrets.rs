@@ -227,8 +227,9 @@ fn a_config_that_has_changed_since_is_not_given_its_secrets() {
         fs::write(path, after).unwrap();
         assert!(!installed.run().status.success());
         assert_eq!(property(&keeper(&installed), "ExecMainStatus"), "125");
-        let said = journal(&keeper(&installed));
-        assert!(said.contains("the config has changed since these units were compiled: compile (or install) again"));
+        let said = || journal(&keeper(&installed));
+        let told = "the config has changed since these units were compiled: compile (or install) again";
+        wait_until(told, || said().contains(told));
         assert!(!installed.sandbox.repo().join("started").exists(), "the command ran");
         gone(&installed);
         fs::write(path, before).unwrap();
@@ -250,10 +251,13 @@ fn a_value_that_is_missing_is_named_and_nothing_starts() {
     let installed = Installed::of("q-missing", sandbox);
     assert!(!installed.run().status.success());
     assert_eq!(property(&keeper(&installed), "ExecMainStatus"), "125");
+    // The journal takes lines of a process that has ended in its own time.
+    wait_until("the finding in the journal", || {
+        let said = journal(&keeper(&installed));
+        ["TOKEN", "server.yaml:7:", &name, "nothing was run"].iter().all(|word| said.contains(word))
+    });
     let status = text(&systemctl(&["status", &keeper(&installed)]).stdout);
-    for word in ["TOKEN", "server.yaml:7:", &name, "nothing was run"] {
-        assert!(status.contains(word) || journal(&keeper(&installed)).contains(word), "{word}: {status}");
-    }
+    assert!(status.contains("status=125"), "{status}");
     assert!(!installed.sandbox.repo().join("started").exists(), "the command ran");
     gone(&installed);
     // The twin: the user's manager has it.
