@@ -2,12 +2,14 @@
 import json from 'json.js';
 
 const MAX_TOKENS = 20000;
+const NAME = /^[A-Za-z0-9_]*/;
+const IGNORED = /^[ \t\r\n,]*/;
 
 // Tokens are {kind, text, value}: name, number, string, block, `...`, or one character; text is how it is written out
 // again. Outside of strings and comments nothing but ASCII may stand; a byte order mark may begin the text.
 function lex(bytes) {
     const tokens = [];
-    const s = { bytes, at: bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0, comments: 0 };
+    const s = { bytes, at: bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0, comments: 0, tabs: 0, cr: -1, lf: -1 };
     while (skipIgnored(s)) {
         if (tokens.length >= MAX_TOKENS) {
             json.refuse('too many tokens');
@@ -21,9 +23,14 @@ function lex(bytes) {
 // False at the end of the text.
 function skipIgnored(s) {
     for (;;) {
-        let byte = s.bytes[s.at];
+        const start = s.at;
+        let byte = s.bytes[start];
         while (json.isSpace(byte) || byte === 44) {
-            byte = s.bytes[++s.at];
+            s.at++;
+            if (s.at - start === json.SHORT) {
+                s.at = json.runEnd(s.bytes, s.at, IGNORED);
+            }
+            byte = s.bytes[s.at];
         }
         if (byte !== 35) {
             return s.at < s.bytes.length;
@@ -31,10 +38,19 @@ function skipIgnored(s) {
         if (++s.comments > MAX_TOKENS) {
             json.refuse('too many tokens');
         }
-        while (s.at < s.bytes.length && byte !== 10 && byte !== 13) {
-            byte = s.bytes[++s.at];
-        }
+        s.lf = nextOf(s, 10, s.lf);
+        s.cr = nextOf(s, 13, s.cr);
+        s.at = Math.min(s.lf, s.cr);
     }
+}
+
+// Where a byte comes next; `known` is the last answer, so that the text is looked through once.
+function nextOf(s, byte, known) {
+    if (known >= s.at) {
+        return known;
+    }
+    const found = s.at < s.bytes.length ? s.bytes.indexOf(byte, s.at) : -1;
+    return found < 0 ? s.bytes.length : found;
 }
 
 function token(s) {
@@ -51,6 +67,9 @@ function token(s) {
     if (json.isNameByte(byte)) {
         while (json.isNameByte(bytes[s.at])) {
             s.at++;
+            if (s.at - start === json.SHORT) {
+                s.at = json.runEnd(bytes, s.at, NAME);
+            }
         }
         text = bytes.toString('utf8', start, s.at);
         return { kind: 'name', text };
@@ -68,23 +87,18 @@ function token(s) {
 }
 
 function number(s) {
-    const start = s.at;
-    let byte = s.bytes[start];
-    while (json.isNameByte(byte) || byte === 45 || byte === 43 || byte === 46) {
-        byte = s.bytes[++s.at];
-        if (s.at - start > 1000) {
-            json.refuse('a number of more than 1000 characters');
-        }
-    }
-    const text = s.bytes.toString('utf8', start, s.at);
+    const text = json.word(s);
     return json.NUMBER.test(text) ? { kind: 'number', text } : json.refuse('a malformed number');
 }
 
-function splitAtTabs(bytes) {
+function splitAtTabs(s, bytes) {
     const parts = [];
     let from = 0;
     let tab = bytes.indexOf(9);
     while (tab >= 0) {
+        if (++s.tabs > MAX_TOKENS) {
+            json.refuse('too many tabs in strings');
+        }
         parts.push(bytes.subarray(from, tab));
         from = tab + 1;
         tab = from < bytes.length ? bytes.indexOf(9, from) : -1;
@@ -99,7 +113,7 @@ function graphqlString(s) {
         json.refuse('an unterminated string');
     }
     // A tab may stand in a GraphQL string as it is, which JSON forbids.
-    const value = splitAtTabs(s.bytes.subarray(s.at + 1, end)).map(json.decode).join('\t');
+    const value = splitAtTabs(s, s.bytes.subarray(s.at + 1, end)).map(json.decode).join('\t');
     s.at = end + 1;
     return { kind: 'string', text: JSON.stringify(value), value };
 }

@@ -6,6 +6,11 @@
 
 const MAX_DEPTH = 64;
 const MAX_VALUES = 20000;
+// Runs up to SHORT are read byte by byte, longer ones by windows.
+const SHORT = 16;
+const WINDOW = 1024;
+const SPACES = /^[ \t\r\n]*/;
+const WORD = /^[A-Za-z0-9_+.-]*/;
 const NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
 
 function refuse(text) {
@@ -47,7 +52,8 @@ function hex4(bytes, at) {
 
 // Halves of surrogate pairs have no UTF-8: each reader makes something else of them.
 function checkEscapes(bytes) {
-    let at = bytes.indexOf(92);
+    // They all start so.
+    let at = bytes.indexOf('\\ud') < 0 && bytes.indexOf('\\uD') < 0 ? -1 : bytes.indexOf(92);
     while (at >= 0) {
         if (bytes[at + 1] !== 117) {
             at += 2;
@@ -87,6 +93,18 @@ function isNameByte(byte) {
     return (byte >= 97 && byte <= 122) || (byte >= 65 && byte <= 90) || byte === 95 || (byte >= 48 && byte <= 57);
 }
 
+// Where a run of ASCII bytes ends, of which some at `at` belong to it already; `pattern` is `/^[...]*/`. njs takes about
+// as long for one byte as for a thousand at once.
+function runEnd(bytes, at, pattern) {
+    for (;;) {
+        const run = pattern.exec(bytes.toString('utf8', at, Math.min(at + WINDOW, bytes.length)))[0].length;
+        at += run;
+        if (run < WINDOW) {
+            return at;
+        }
+    }
+}
+
 function isSpace(byte) {
     return byte === 32 || byte === 10 || byte === 13 || byte === 9;
 }
@@ -96,6 +114,9 @@ function skipSpace(s) {
     let at = s.at;
     while (at < bytes.length && isSpace(bytes[at])) {
         at++;
+        if (at - s.at === SHORT) {
+            at = runEnd(bytes, at, SPACES);
+        }
     }
     s.at = at;
     return bytes[at];
@@ -119,16 +140,25 @@ function write(s, text) {
     }
 }
 
-function jsonWord(s) {
+// Letters, digits and what else is in numbers.
+function word(s) {
     const start = s.at;
-    let byte = s.bytes[s.at];
+    let byte = s.bytes[start];
     while (isNameByte(byte) || byte === 45 || byte === 43 || byte === 46) {
         byte = s.bytes[++s.at];
-        if (s.at - start > 1000) {
-            refuse('a number of more than 1000 characters');
+        if (s.at - start === SHORT) {
+            s.at = runEnd(s.bytes, s.at, WORD);
+            break;
         }
     }
-    const raw = s.bytes.toString('utf8', start, s.at);
+    if (s.at - start > 1000) {
+        refuse('a number of more than 1000 characters');
+    }
+    return s.bytes.toString('utf8', start, s.at);
+}
+
+function jsonWord(s) {
+    const raw = word(s);
     write(s, raw);
     if (raw === 'true' || raw === 'false' || raw === 'null') {
         return { kind: raw };
@@ -240,4 +270,4 @@ function member(object, name) {
     return index < 0 ? undefined : object.values[index];
 }
 
-export default { read, member, stringEnd, decode, isNameByte, isSpace, refuse, NUMBER };
+export default { read, member, stringEnd, decode, word, runEnd, isNameByte, isSpace, refuse, NUMBER, SHORT };

@@ -237,7 +237,7 @@ function settle(table, request, tools, now) {
     state.real = (one) => {
         const value = one.kind === 'github' ? tools.github.token(one.entry) : one.value;
         if (typeof value !== 'string' || value === '') {
-            state.refusals.unshift(refuse('credential-unavailable', one));
+            state.refusals.push(refuse('credential-unavailable', one));
             return '';
         }
         return value;
@@ -258,7 +258,9 @@ function settle(table, request, tools, now) {
 
 /// A leak comes before everything else that could be said. A request that waits for its body comes again with it.
 function answer(table, state) {
-    const refusal = state.refusals[0];
+    // A token that is missing now may be there later, so it is said where nothing else is wrong.
+    const lasting = state.refusals.filter((one) => one[0] !== 'credential-unavailable');
+    const refusal = lasting.concat(state.refusals)[0];
     const watched = { surrogates: table.surrogates.filter((surrogate) => surrogate.name !== state.excused) };
     const leak = state.waits === '' ? surrogates.leaked(watched, state.uri, state.sent) : '';
     let verdict = 'pass';
