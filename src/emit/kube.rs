@@ -152,7 +152,8 @@ fn pull_policy(image: &str, command: &Command) -> String {
 
 fn router_pod(plan: &Plan) -> Result<Pod, EmitError> {
     let command = ["/bin/sh", "/etc/sandboxc/entry.sh"];
-    let annotations = [("io.podman.annotations.infra.name", plan.names.router_infra.as_str())];
+    let mut annotations = vec![("io.podman.annotations.infra.name", plan.names.router_infra.as_str())];
+    annotations.extend(plan.userns().map(|userns| ("io.podman.annotations.userns", userns)));
     let mut router = service("router", plan, &command, &["NET_BIND_SERVICE"]);
     let mut volumes = vec![config_volume(&plan.names.router_files)];
     for (volume, mount) in materials(plan)? {

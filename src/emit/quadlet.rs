@@ -5,7 +5,6 @@
 //!
 //!     images, materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
 
-use crate::config::Identity;
 use crate::plan::{Names, Plan, SESSION_LABEL, SandboxNetwork};
 
 use super::{EmitError, File, Podman};
@@ -208,6 +207,7 @@ impl Maker<'_> {
             ],
             host_name: "router".to_owned(),
             dns: "127.0.0.1".to_owned(),
+            userns: self.plan.userns(),
         };
         let command = ["/bin/sh", "/etc/sandboxc/entry.sh"];
         let materials = self.router_materials()?;
@@ -233,7 +233,7 @@ impl Maker<'_> {
             network,
             dns: self.plan.network.as_ref().map(|net| net.router_address.to_string()),
             host_name: "sandbox".to_owned(),
-            userns: (self.plan.agent.identity.value == Identity::HostUser).then_some("keep-id:uid=1000,gid=1000"),
+            userns: self.plan.userns(),
             labels: self.labels("agent"),
         };
         Ok(File::new(self.units.file("agent", "pod"), pod.write(self.podman)?))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox ac84ad057a13, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 4b88659d9940, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-ac84ad057a13-router-router sandboxc-ac84ad057a13-default-forwarder sandboxc-ac84ad057a13-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-ac84ad057a13-router sandboxc-ac84ad057a13-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-4b88659d9940-router-router sandboxc-4b88659d9940-default-forwarder sandboxc-4b88659d9940-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-4b88659d9940-router sandboxc-4b88659d9940-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-ac84ad057a13-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-ac84ad057a13-router-files sandboxc-ac84ad057a13-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-4b88659d9940-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-4b88659d9940-router-files sandboxc-4b88659d9940-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,18 +31,18 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan ac84ad057a13, session default, for podman 5.4
+# sandboxc plan 4b88659d9940, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.190.248/29 --label io.sandboxc.session=default sandboxc-ac84ad057a13-net
-#   podman kube play --network sandboxc-ac84ad057a13-net --ip 10.213.190.250 --ip 10.213.190.251 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-ac84ad057a13-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.190.248/29 --label io.sandboxc.session=default sandboxc-4b88659d9940-net
+#   podman kube play --network sandboxc-4b88659d9940-net --ip 10.213.190.250 --ip 10.213.190.251 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-4b88659d9940-router-infra
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-ac84ad057a13-net
-#   podman volume rm --force sandboxc-ac84ad057a13-router-files sandboxc-ac84ad057a13-agent-files
+#   podman network rm sandboxc-4b88659d9940-net
+#   podman volume rm --force sandboxc-4b88659d9940-router-files sandboxc-4b88659d9940-agent-files
 #
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
@@ -498,21 +498,21 @@ data:
     server=/githubusercontent.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: ac84ad057a13
+    io.sandboxc.plan: 4b88659d9940
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-ac84ad057a13-router-files
+  name: sandboxc-4b88659d9940-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-ac84ad057a13-router-infra
+    io.podman.annotations.infra.name: sandboxc-4b88659d9940-router-infra
   labels:
-    io.sandboxc.plan: ac84ad057a13
+    io.sandboxc.plan: 4b88659d9940
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-ac84ad057a13-router
+  name: sandboxc-4b88659d9940-router
 spec:
   containers:
   - command:
@@ -552,7 +552,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-ac84ad057a13-router-files
+      name: sandboxc-4b88659d9940-router-files
     name: files
 ---
 apiVersion: v1
@@ -652,23 +652,23 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: ac84ad057a13
+    io.sandboxc.plan: 4b88659d9940
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-ac84ad057a13-agent-files
+  name: sandboxc-4b88659d9940-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-ac84ad057a13-agent-infra
+    io.podman.annotations.infra.name: sandboxc-4b88659d9940-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
   labels:
-    io.sandboxc.plan: ac84ad057a13
+    io.sandboxc.plan: 4b88659d9940
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-ac84ad057a13-default
+  name: sandboxc-4b88659d9940-default
 spec:
   containers:
   - command:
@@ -773,7 +773,7 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-ac84ad057a13-agent-files
+      name: sandboxc-4b88659d9940-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
@@ -788,20 +788,20 @@ END_OF_MANIFEST
 }
 
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.190.248/29 --label io.sandboxc.session=default sandboxc-ac84ad057a13-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.190.248/29 --label io.sandboxc.session=default sandboxc-4b88659d9940-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-ac84ad057a13-net --ip 10.213.190.250 --ip 10.213.190.251 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-ac84ad057a13-router-infra
-podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-ac84ad057a13-default-agent >/dev/null
-podman pod start sandboxc-ac84ad057a13-router >/dev/null
-podman exec --privileged=false sandboxc-ac84ad057a13-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-ac84ad057a13-default >/dev/null
+    --no-hosts --network sandboxc-4b88659d9940-net --ip 10.213.190.250 --ip 10.213.190.251 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-4b88659d9940-router-infra
+podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-4b88659d9940-default-agent >/dev/null
+podman pod start sandboxc-4b88659d9940-router >/dev/null
+podman exec --privileged=false sandboxc-4b88659d9940-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-4b88659d9940-default >/dev/null
 phase=running
-podman logs --follow sandboxc-ac84ad057a13-default-agent &
+podman logs --follow sandboxc-4b88659d9940-default-agent &
 log_reader=$!
-code=$(timeout 3600 podman wait sandboxc-ac84ad057a13-default-agent) || {
+code=$(timeout 3600 podman wait sandboxc-4b88659d9940-default-agent) || {
     [ "$?" -ne 124 ] || echo "run.sh: time is over after 3600 s" >&2
     exit 124
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 837ba358d2ca, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 3ec587e7a09f, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-837ba358d2ca-router-router sandboxc-837ba358d2ca-default-forwarder sandboxc-837ba358d2ca-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-837ba358d2ca-router sandboxc-837ba358d2ca-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-3ec587e7a09f-router-router sandboxc-3ec587e7a09f-default-forwarder sandboxc-3ec587e7a09f-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-3ec587e7a09f-router sandboxc-3ec587e7a09f-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-837ba358d2ca-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-837ba358d2ca-router-files sandboxc-837ba358d2ca-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-3ec587e7a09f-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-3ec587e7a09f-router-files sandboxc-3ec587e7a09f-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,18 +31,18 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 837ba358d2ca, session default, for podman 5.4
+# sandboxc plan 3ec587e7a09f, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-837ba358d2ca-net
-#   podman kube play --network sandboxc-837ba358d2ca-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-837ba358d2ca-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-3ec587e7a09f-net
+#   podman kube play --network sandboxc-3ec587e7a09f-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-3ec587e7a09f-router-infra
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-837ba358d2ca-net
-#   podman volume rm --force sandboxc-837ba358d2ca-router-files sandboxc-837ba358d2ca-agent-files
+#   podman network rm sandboxc-3ec587e7a09f-net
+#   podman volume rm --force sandboxc-3ec587e7a09f-router-files sandboxc-3ec587e7a09f-agent-files
 #
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
@@ -668,21 +668,22 @@ data:
     server=/status.example.com/192.0.2.53
 metadata:
   labels:
-    io.sandboxc.plan: 837ba358d2ca
+    io.sandboxc.plan: 3ec587e7a09f
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-837ba358d2ca-router-files
+  name: sandboxc-3ec587e7a09f-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-837ba358d2ca-router-infra
+    io.podman.annotations.infra.name: sandboxc-3ec587e7a09f-router-infra
+    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 837ba358d2ca
+    io.sandboxc.plan: 3ec587e7a09f
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-837ba358d2ca-router
+  name: sandboxc-3ec587e7a09f-router
 spec:
   containers:
   - command:
@@ -722,7 +723,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-837ba358d2ca-router-files
+      name: sandboxc-3ec587e7a09f-router-files
     name: files
 ---
 apiVersion: v1
@@ -846,24 +847,24 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 837ba358d2ca
+    io.sandboxc.plan: 3ec587e7a09f
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-837ba358d2ca-agent-files
+  name: sandboxc-3ec587e7a09f-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-837ba358d2ca-agent-infra
+    io.podman.annotations.infra.name: sandboxc-3ec587e7a09f-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 837ba358d2ca
+    io.sandboxc.plan: 3ec587e7a09f
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-837ba358d2ca-default
+  name: sandboxc-3ec587e7a09f-default
 spec:
   containers:
   - command:
@@ -974,7 +975,7 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-837ba358d2ca-agent-files
+      name: sandboxc-3ec587e7a09f-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
@@ -995,20 +996,20 @@ END_OF_MANIFEST
 }
 
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-837ba358d2ca-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-3ec587e7a09f-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-837ba358d2ca-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-837ba358d2ca-router-infra
-podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-837ba358d2ca-default-agent >/dev/null
-podman pod start sandboxc-837ba358d2ca-router >/dev/null
-podman exec --privileged=false sandboxc-837ba358d2ca-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-837ba358d2ca-default >/dev/null
+    --no-hosts --network sandboxc-3ec587e7a09f-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-3ec587e7a09f-router-infra
+podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-3ec587e7a09f-default-agent >/dev/null
+podman pod start sandboxc-3ec587e7a09f-router >/dev/null
+podman exec --privileged=false sandboxc-3ec587e7a09f-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-3ec587e7a09f-default >/dev/null
 phase=running
-podman logs --follow sandboxc-837ba358d2ca-default-agent &
+podman logs --follow sandboxc-3ec587e7a09f-default-agent &
 log_reader=$!
-code=$(timeout 3600 podman wait sandboxc-837ba358d2ca-default-agent) || {
+code=$(timeout 3600 podman wait sandboxc-3ec587e7a09f-default-agent) || {
     [ "$?" -ne 124 ] || echo "run.sh: time is over after 3600 s" >&2
     exit 124
 }

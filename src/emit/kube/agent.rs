@@ -39,9 +39,7 @@ pub(super) fn agent_pod(plan: &Plan, podman: Podman) -> Result<Pod, EmitError> {
         // Files of the host keep their labels (`label=disable`); no relabelling of somebody's checkout.
         ("io.podman.annotations.label/agent", "disable"),
     ];
-    if plan.agent.identity.value == Identity::HostUser {
-        annotations.push(("io.podman.annotations.userns", "keep-id:uid=1000,gid=1000"));
-    }
+    annotations.extend(plan.userns().map(|userns| ("io.podman.annotations.userns", userns)));
     let pids = plan.agent.limits.pids.as_ref().map(|pids| pids.value.to_string());
     if let Some(pids) = pids.as_ref().filter(|_| podman.has_pids_annotation()) {
         annotations.push(("io.podman.annotations.pids-limit/agent", pids));

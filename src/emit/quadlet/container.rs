@@ -72,6 +72,8 @@ pub enum Place {
         host_name: String,
         /// Its resolver.
         dns: String,
+        /// Its user namespace, if not podman's usual one.
+        userns: Option<&'static str>,
     },
 }
 
@@ -213,7 +215,10 @@ impl Container {
                 w.set("Pod", pod)?;
                 w.flag("StartWithPod", false)
             }
-            Place::Own { networks, host_name, dns } => {
+            Place::Own { networks, host_name, dns, userns } => {
+                if let Some(userns) = userns {
+                    w.set("UserNS", userns)?;
+                }
                 for network in networks {
                     w.set("Network", network)?;
                 }

@@ -56,6 +56,7 @@ pub const KEYS: &[Key] = &[
     key("Container", "StopTimeout", (5, 0), Stripped),
     key("Container", "Sysctl", (4, 6), Strv),
     key("Container", "User", (4, 4), Stripped),
+    key("Container", "UserNS", (4, 5), Stripped),
     key("Container", "Volume", (4, 4), Raw),
     key("Container", "WorkingDir", (4, 6), Stripped),
     key("Pod", "DNS", (5, 3), Raw),

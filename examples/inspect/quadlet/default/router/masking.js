@@ -1,23 +1,16 @@
 // Settles what a request does with credentials: surrogates are swapped for real values where a credential's scope holds,
 // and stand nowhere else. Pure: no I/O, no clock of its own. What is not understood is refused, never passed on.
 
+import percent from 'percent.js';
 import surrogates from 'surrogates.js';
 
 const FEWEST = 6;
 // What nginx cannot read, or not in every case; `identity` and unknown words are no compression.
 const PACKED = ['gzip', 'x-gzip', 'deflate', 'compress', 'x-compress', 'br', 'zstd', 'dcb', 'dcz'];
 
-function replaceAll(text, from, to) {
-    return text.split(from).join(to);
-}
-
 /// The path of a target in its canonical form. What has none was refused before.
 function canonical(target) {
-    const path = target.split('?')[0];
-    return path.replace(/%([0-9a-fA-F]{2})/g, (escape, hex) => {
-        const char = String.fromCharCode(parseInt(hex, 16));
-        return /[A-Za-z0-9._~-]/.test(char) ? char : escape.toUpperCase();
-    });
+    return percent.map(target.split('?')[0], (byte, escape) => /[A-Za-z0-9._~-]/.test(byte) ? byte : escape.toUpperCase());
 }
 
 /// A glob for canonical paths; no wildcard ends inside of an escape.
@@ -107,7 +100,7 @@ function permits(one, request) {
 
 /// nginx's variables, and many servers, make one name of `x-key` and `x_key`.
 function isNamed(header, name) {
-    return header[0].toLowerCase().replace(/_/g, '-') === name.replace(/_/g, '-');
+    return percent.swap(header[0].toLowerCase(), '_', '-') === percent.swap(name, '_', '-');
 }
 
 function valuesOf(headers, name) {
@@ -306,7 +299,7 @@ function clears(table, host) {
 }
 
 function redact(list, value) {
-    return list.reduce((whole, pair) => replaceAll(whole, pair[0], pair[1]), value);
+    return list.reduce((whole, pair) => percent.swap(whole, pair[0], pair[1]), value);
 }
 
 /// Whether a body can be read for redaction; `unpacked`: nginx undoes gzip.

@@ -1,34 +1,35 @@
 // How Signature Version 4 writes a request down before it hashes it: headers, path and query in one way out of many.
 // Where clients differ in the way they take, all of the ways are here, the one of botocore first.
 
-function percent(char) {
+import percent from 'percent.js';
+
+function escape(char) {
     const code = char.charCodeAt(0);
     return (code < 16 ? '%0' : '%') + code.toString(16).toUpperCase();
 }
 
 /// Percent-encodes all but unreserved characters.
 function encode(text) {
-    return encodeURIComponent(text).replace(/[!'()*]/g, percent);
+    return percent.pieces(encodeURIComponent(text), (piece) => piece.replace(/[!'()*]/g, escape));
 }
 
 /// The same for a text that has escapes already: one way of writing for each byte.
 function recode(text) {
-    return text.replace(/%([0-9A-Fa-f]{2})|[^A-Za-z0-9._~-]/g, (found, hex) => {
-        const char = hex === undefined ? found : String.fromCharCode(parseInt(hex, 16));
-        return /[A-Za-z0-9._~-]/.test(char) ? char : percent(char);
-    });
+    const byte = (char) => /[A-Za-z0-9._~-]/.test(char) ? char : escape(char);
+    return percent.map(text, byte, (piece) => piece.replace(/[^A-Za-z0-9._~-]/g, escape));
 }
 
 /// Undoes the escapes of ASCII; never throws.
 function nameOf(key) {
-    const plain = key.indexOf('%') < 0 ? key : key.replace(/%([0-7][0-9A-Fa-f])/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
-    return plain.toLowerCase();
+    return percent.map(key, (byte, escape) => byte < '\x80' ? byte : escape).toLowerCase();
 }
 
-// Most values need no regular expression, which costs more here than a digest does.
 function fold(value) {
-    const text = value.trim();
-    return text.indexOf('  ') < 0 && text.indexOf('\t') < 0 ? text : text.replace(/[ \t]+/g, ' ');
+    let text = percent.swap(value.trim(), '\t', ' ');
+    while (text.indexOf('  ') >= 0) {
+        text = percent.swap(text, '  ', ' ');
+    }
+    return text;
 }
 
 /// The values of each header, by lower-case name.
@@ -72,12 +73,12 @@ function pathForms(path, asSent) {
     }
     // Amazon's servers decode and encode again; clients differ in what they send for what they sign.
     const segments = (text) => text.split('/').map(recode).join('/');
-    const forms = [path, segments(path), segments(path.replace(/\+/g, ' '))];
-    return distinct(forms.concat(forms.map((form) => form.replace(/%2F/g, '/'))));
+    const forms = [path, segments(path), segments(percent.swap(path, '+', ' '))];
+    return distinct(forms.concat(forms.map((form) => percent.swap(form, '%2F', '/'))));
 }
 
 /// The same for queries: functions that write a name or value.
-const QUERY_FORMS = [(text) => text, recode, (text) => recode(text.replace(/\+/g, ' '))];
+const QUERY_FORMS = [(text) => text, recode, (text) => recode(percent.swap(text, '+', ' '))];
 
 function isPlain(parameter) {
     return parameter.raw !== '' && parameter.value.indexOf('=') < 0 &&

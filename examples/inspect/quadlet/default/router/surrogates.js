@@ -1,11 +1,8 @@
 // Surrogates in texts: found however they are encoded, and swapped where they are a header's whole token.
 
-const ROUNDS = 8;
+import percent from 'percent.js';
 
-/// Undoes percent-encoding once; a byte becomes a character of its own.
-function decode(text) {
-    return text.replace(/%([0-9a-fA-F]{2})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
-}
+const ROUNDS = 8;
 
 /// Until nothing is left to undo, in one pass: what a decoded character completes is decoded too.
 function exhaust(text) {
@@ -41,7 +38,7 @@ function found(table, whole) {
         if (seen.indexOf('%') < 0) {
             return '';
         }
-        const next = round === ROUNDS - 1 ? exhaust(seen) : decode(seen);
+        const next = round === ROUNDS - 1 ? exhaust(seen) : percent.decode(seen);
         if (next === seen) {
             return '';
         }
@@ -56,7 +53,7 @@ function basic(value) {
     if (!match) {
         return null;
     }
-    const digits = match[1].replace(/-/g, '+').replace(/_/g, '/');
+    const digits = percent.swap(percent.swap(match[1], '-', '+'), '_', '/');
     try {
         return atob(digits + '='.repeat((4 - digits.length % 4) % 4));
     } catch (e) {
