@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::compile::Applied;
 use crate::harness::{Sandbox, code, podman, text, wait_until};
 use crate::quadlet_live::{Installed, property, repo, systemctl};
 
@@ -66,10 +67,8 @@ fn a_session_of_the_script_is_stopped_and_another_one_goes_on() {
 fn a_session_that_was_played_by_hand_is_stopped() {
     let sandbox = Sandbox::new();
     let hash = compiled(&sandbox, "stop-kube");
-    let manifest = fs::read_to_string(sandbox.scratch("stop-kube").join("kube.yaml")).unwrap();
-    let recipe =
-        manifest.lines().filter_map(|line| line.strip_prefix("#   ")).filter(|line| line.starts_with("podman "));
-    for line in recipe {
+    let applied = Applied::new(fs::read_to_string(sandbox.scratch("stop-kube").join("kube.yaml")).unwrap());
+    for line in applied.recipe() {
         let script = format!("cd /tmp && {line} <{}", sandbox.scratch("stop-kube").join("kube.yaml").display());
         assert!(Command::new("sh").args(["-c", &script]).stdout(Stdio::null()).status().unwrap().success(), "{line}");
     }
