@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 
 use super::RuntimeError;
-use super::conmon::all_run;
+use super::conmon::{all_run, settle};
 use super::ctrlog;
 use super::doctor::MEND_IDS;
 use super::fault::point;
@@ -219,14 +219,15 @@ impl<'a> Session<'a> {
 
     /// Removes everything that `set_up` may have made. Goes on after errors; tells what failed, if anything.
     ///
-    /// `in_order` says that nobody here has ended a container; whether one has ended by itself is looked up. Then
-    /// containers go before their pods: podman cleans up after such a container with the pod's lock, and a `pod rm` that
-    /// has it meanwhile waits until systemd gives up after 90 s (seen on 5.4.2).
+    /// `in_order` says that nobody here has ended a container; whether one has ended by itself is looked up. Then podman's
+    /// clean-up after it is waited for, and containers go before their pods, since a `pod rm` waits for it with the pod's
+    /// lock, which it needs.
     pub fn take_down(&self, in_order: bool) -> Vec<String> {
         let names = &self.plan.names;
         let has_network = self.plan.network.is_some();
         let (agent, forwarder, router) =
             (names.agent_container(), names.forwarder_container(), names.router_container());
+        settle(&[&agent, &forwarder, &router, &names.agent_infra, &names.router_infra]);
         let mut containers = vec!["rm", "--force", "--ignore", "--time", "0", &agent];
         let mut pods = vec![names.agent_pod.as_str()];
         let mut volumes = vec!["volume", "rm", "--force", &names.agent_files];
