@@ -35,7 +35,7 @@ fn a_unit_that_quadlet_refuses_is_never_half_installed() {
 fn another_plan_takes_the_place_of_the_installed_one() {
     let mut installed = Installed::new("q-again", &repo("true"));
     let old = installed.agent.clone();
-    fs::write(installed.sandbox.repo().join(".sandboxc/sandbox.yaml"), repo("exit 3")).unwrap();
+    fs::write(installed.sandbox.repo().join(".sandboxc/sandbox.yaml"), repo("sleep 1; exit 3")).unwrap();
     fs::remove_dir_all(installed.sandbox.scratch("units")).unwrap();
     assert_eq!(code(&installed.compile()), 0);
     let output = installed.install();

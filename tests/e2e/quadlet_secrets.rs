@@ -170,7 +170,8 @@ fn each_start_has_surrogates_of_its_own_however_soon_it_comes() {
 
 #[test]
 fn the_agents_end_its_failure_and_the_routers_take_the_values_away() {
-    let sandbox = Sandbox::with(&repo("[ -e wait ] && touch started && exec sleep 300; exit 7"), &server(MASKED));
+    let sandbox =
+        Sandbox::with(&repo("[ -e wait ] && touch started && exec sleep 300; sleep 1; exit 7"), &server(MASKED));
     in_file(&sandbox, "token");
     let installed = Installed::of("q-secret-end", sandbox);
     assert!(!installed.run().status.success());
