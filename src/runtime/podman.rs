@@ -85,9 +85,10 @@ pub fn said(output: &Output) -> String {
 fn why(text: &str) -> Option<&str> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let error = lines.iter().rposition(|line| line.starts_with("Error: ")).or(lines.len().checked_sub(1))?;
-    // kube play only counts at the end; which container and why stands before it.
+    // kube play only counts at the end; which container and why stands before it, also of those that only wait for it.
     let counts = lines[error].starts_with("Error: failed to start");
-    let line = lines[..error].iter().rev().find(|line| counts && line.contains("container")).unwrap_or(&lines[error]);
+    let tells = |line: &&&str| counts && line.contains("container") && !line.contains("a dependency of container");
+    let line = lines[..error].iter().rev().find(tells).unwrap_or(&lines[error]);
     Some(line.trim_start_matches("Error: "))
 }
 
@@ -102,6 +103,9 @@ mod tests {
         assert_eq!(why(" \n"), None);
         let play = "starting container 12: crun: create keyring: quota\nother\nError: failed to start 1 containers";
         assert_eq!(why(play), Some("starting container 12: crun: create keyring: quota"));
+        let two = "starting container 1: crun: setresuid\nstarting container 2: a dependency of container 2 failed to start\n\
+                   Error: failed to start 2 containers";
+        assert_eq!(why(two), Some("starting container 1: crun: setresuid"));
         assert_eq!(why("Error: failed to start 1 containers"), Some("failed to start 1 containers"));
     }
 }

@@ -83,7 +83,15 @@ impl<'a> Session<'a> {
             ));
         }
         // crun's and podman's own words where the user namespace has fewer ids than the images and services use.
-        let ids = ["setresgid", "setresuid", "newuidmap", "newgidmap", "insufficient UIDs or GIDs", "UID/GID"];
+        let ids = [
+            "setresgid",
+            "setresuid",
+            "newuidmap",
+            "newgidmap",
+            "insufficient UIDs or GIDs",
+            "UID/GID",
+            "all the IDs mapped",
+        ];
         if let RuntimeError::Podman { said, .. } = &error
             && ids.iter().any(|word| said.contains(word))
         {
