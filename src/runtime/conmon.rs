@@ -68,8 +68,10 @@ fn look<'a>(names: &[&'a str]) -> BTreeMap<&'a str, Seen> {
         };
         for child in children.split_whitespace() {
             match program(child) {
-                // One that has ended and waits to be reaped has no command line any more.
+                // One that has ended and waits to be reaped has no command line any more, and one that conmon has just
+                // begun has its.
                 None => {}
+                Some(program) if program.ends_with(b"conmon") => {}
                 Some(program) if program.ends_with(b"podman") => seen.clean_ups.extend(number(child)),
                 Some(_) => seen.runs = true,
             }
@@ -116,6 +118,17 @@ mod tests {
             .unwrap()
     }
 
+    /// A child is its parent's copy for a moment.
+    fn until(so: impl Fn() -> bool) {
+        for _ in 0..500 {
+            if so() {
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+        panic!("not within 10 s");
+    }
+
     #[test]
     fn a_container_runs_while_its_conmon_has_a_child() {
         use std::io::Read as _;
@@ -126,7 +139,7 @@ mod tests {
         for child in [&mut with, &mut without] {
             child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         }
-        assert!(all_run(&["ctr-a"]));
+        until(|| all_run(&["ctr-a"]));
         assert!(!all_run(&["ctr-b"]), "its first process has ended");
         assert!(!all_run(&["ctr-a", "ctr-b"]) && !all_run(&["ctr-"]));
         for mut child in [with, without] {
@@ -145,6 +158,7 @@ mod tests {
         for child in [&mut running, &mut ending] {
             child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         }
+        until(|| all_run(&["ctr-c"]));
         settle(&["ctr-c"]);
         assert!(all_run(&["ctr-c"]), "one that runs is left alone");
         let waiting = thread::spawn(|| settle(&["ctr-c", "ctr-d"]));
@@ -166,6 +180,7 @@ mod tests {
         let script = format!("{} 60 & echo; wait $!; exit 9", podman.display());
         let mut ending = pretend(dir.path(), "ctr-e", &script);
         ending.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        until(|| look(&["ctr-e"]).values().any(|seen| !seen.clean_ups.is_empty()));
         assert!(!all_run(&["ctr-e"]));
         let waiting = thread::spawn(|| settle(&["ctr-e"]));
         assert_eq!(ending.wait().unwrap().code(), Some(9), "its child was ended, not itself");
