@@ -177,13 +177,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let podman = dir.path().join("podman");
         std::os::unix::fs::symlink("/bin/sleep", &podman).unwrap();
-        let script = format!("{} 60 & echo; wait $!; exit 9", podman.display());
+        let script = format!("{} 20 & echo; wait $!; exit $?", podman.display());
         let mut ending = pretend(dir.path(), "ctr-e", &script);
         ending.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         until(|| look(&["ctr-e"]).values().any(|seen| !seen.clean_ups.is_empty()));
         assert!(!all_run(&["ctr-e"]));
         let waiting = thread::spawn(|| settle(&["ctr-e"]));
-        assert_eq!(ending.wait().unwrap().code(), Some(9), "its child was ended, not itself");
+        assert_eq!(ending.wait().unwrap().code(), Some(137), "its child was ended, not itself");
         waiting.join().unwrap();
     }
 }

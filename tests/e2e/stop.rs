@@ -4,20 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::compile::Applied;
+use crate::compile::{Applied, left};
 use crate::harness::{Sandbox, code, podman, text, wait_until};
 use crate::quadlet_live::{Installed, property, repo, systemctl};
-
-/// What podman has with the plan's hash in its name: labels do not tell of infra containers and volumes.
-fn left(hash: &str) -> Vec<String> {
-    let kinds: [&[&str]; 4] = [
-        &["ps", "-a", "--format", "{{.Names}}"],
-        &["pod", "ls", "--format", "{{.Name}}"],
-        &["network", "ls", "--format", "{{.Name}}"],
-        &["volume", "ls", "--format", "{{.Name}}"],
-    ];
-    kinds.map(podman).concat().lines().filter(|line| line.contains(hash)).map(str::to_owned).collect()
-}
 
 fn stop(sandbox: &Sandbox, session: &str) -> i32 {
     let output = sandbox.command(&["stop", session]).output().unwrap();
@@ -55,11 +44,11 @@ fn a_session_of_the_script_is_stopped_and_another_one_goes_on() {
     assert_eq!(stop(&sandbox, "stop-script"), 0);
     let ended = child.wait_with_output().unwrap();
     assert_ne!(code(&ended), 0, "the command did not end by itself");
-    assert_eq!(left(&hashes[0]), [""; 0], "{}", text(&ended.stderr));
+    assert_eq!(left(&hashes[0]), "", "{}", text(&ended.stderr));
     assert!(agent_runs(&hashes[1], "stop-twin"), "the twin is not touched");
     assert_eq!(stop(&sandbox, "stop-twin"), 0);
     twin.wait().unwrap();
-    assert_eq!(left(&hashes[1]), [""; 0]);
+    assert_eq!(left(&hashes[1]), "");
     assert_eq!(stop(&sandbox, "stop-script"), 2, "there is none any more");
 }
 
@@ -74,7 +63,7 @@ fn a_session_that_was_played_by_hand_is_stopped() {
     }
     assert!(agent_runs(&hash, "stop-kube"));
     assert_eq!(stop(&sandbox, "stop-kube"), 0);
-    assert_eq!(left(&hash), [""; 0]);
+    assert_eq!(left(&hash), "");
 }
 
 /// By systemd, since what is removed behind its back counts as failed.
