@@ -1,8 +1,8 @@
 //! `sandboxc`: a compiler and a small runner for rootless podman sandboxes.
 //!
 //! The way through the house is one-way (ARCHITECTURE.md): files → `config` → `policy` + `plan` → `emit` → bytes,
-//! and `runtime` is the only room with effects. Floors, top to bottom; an import goes down only:
-//! `cli`, `runtime`, `emit`, `plan`, `config`, `policy` | `diagnostic`, `source`.
+//! and `runtime` is the only room with effects; `router` is the other program, which enforces what was written. Floors, top to bottom; an import goes down only:
+//! `cli`, `runtime`, `emit`, `plan`, `config` | `router`, `policy` | `diagnostic`, `source`.
 
 pub mod cli;
 pub mod config;
@@ -10,5 +10,6 @@ pub mod diagnostic;
 pub mod emit;
 pub mod plan;
 pub mod policy;
+pub mod router;
 pub mod runtime;
 pub mod source;

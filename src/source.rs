@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Index of a file in a [`SourceMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +28,8 @@ pub struct Span {
 ///
 /// `file` is a label that is the same on every machine (`.sandboxc/sandbox.yaml`, `server.yaml`, `allowed-hosts`,
 /// `environment`, `command line`, `built in`), so that emitted bytes do not depend on where a home directory is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Place {
     /// Label of the file.
     pub file: String,

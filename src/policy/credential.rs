@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::host::{HostName, HostPattern};
 use super::path::PathGlob;
@@ -10,7 +10,8 @@ use super::request::names_method;
 use crate::source::Place;
 
 /// One credential that the router adds, and the agent knows a surrogate of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Credential {
     /// The variable that holds the surrogate inside. For AWS the name of the config entry.
     pub name: String,
@@ -42,8 +43,8 @@ impl Credential {
 }
 
 /// Kinds of credentials.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum CredentialKind {
     /// A token in headers: the surrogate is replaced by the value.
     Masked {
@@ -71,7 +72,8 @@ pub enum CredentialKind {
 }
 
 /// Names of the variables of an AWS credential inside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AwsVariables {
     /// `AWS_ACCESS_KEY_ID` unless named otherwise.
     pub access_key_id: String,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// A host name in normal form: lower case, LDH labels (RFC 952, RFC 1123 2.1), no trailing dot, at most 253 bytes,
@@ -58,6 +58,14 @@ impl Serialize for HostName {
     }
 }
 
+impl<'de> Deserialize<'de> for HostName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let name = Self::from_wire(&text).filter(|name| name.0 == text);
+        name.ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not a host name in normal form")))
+    }
+}
+
 /// What an entry matches. Written `example.com`, `.example.com`, `*.example.com`, `203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HostPattern {
@@ -89,7 +97,29 @@ impl Serialize for HostPattern {
     }
 }
 
+impl<'de> Deserialize<'de> for HostPattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let pattern = Self::from_display(&text);
+        pattern.ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not a host pattern in normal form")))
+    }
+}
+
 impl HostPattern {
+    /// Reads a pattern as [`Display`](fmt::Display) writes it. Unlike [`parse_pattern`], which reads what people write,
+    /// it changes nothing, so that what is enforced is what is written.
+    fn from_display(text: &str) -> Option<Self> {
+        let base = |base: &str| (base.len() <= 253 && base.split('.').all(is_ldh)).then(|| base.to_owned());
+        let pattern = match (text, text.strip_prefix("*."), text.strip_prefix('.'), text.parse()) {
+            ("*", ..) => Self::Subdomains(String::new()),
+            (_, Some(below), ..) => Self::Subdomains(base(below)?),
+            (_, _, Some(below), _) => Self::Suffix(base(below)?),
+            (_, _, _, Ok(address)) => Self::Ip(address),
+            _ => Self::Exact(HostName::from_wire(text)?),
+        };
+        (pattern.to_string() == text).then_some(pattern)
+    }
+
     /// True if this pattern alone matches a name.
     pub fn matches(&self, name: &HostName) -> bool {
         let below = |base: &str| name.as_str().strip_suffix(base).is_some_and(|rest| rest.ends_with('.'));

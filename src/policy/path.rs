@@ -3,7 +3,7 @@
 //! A canonical path is a row of tokens: a byte, or a `%XX` that stays. Globs match tokens, so that no wildcard ends inside
 //! of an escape, and [`PathGlob::regex`] says the same about the path as it came.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Why a path has no safe canonical form.
@@ -119,9 +119,25 @@ pub fn refused_paths() -> String {
 
 /// A glob for canonical paths: `*` stays inside a segment, `**` crosses segments, all else is literal. Either may match
 /// nothing.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PathGlob(String);
+
+impl TryFrom<String> for PathGlob {
+    type Error = String;
+
+    /// Reads a glob as it is written out, which is canonical already.
+    fn try_from(text: String) -> Result<Self, String> {
+        let glob = Self::parse(&text).map_err(|e| format!("`{text}` is not a path: {e}"))?;
+        if glob.0 == text { Ok(glob) } else { Err(format!("`{text}` is not in canonical form: `{}`", glob.0)) }
+    }
+}
+
+impl From<PathGlob> for String {
+    fn from(glob: PathGlob) -> Self {
+        glob.0
+    }
+}
 
 /// What a glob or a path is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::path::PathGlob;
 
 /// What requests an entry permits. A request passes if everything that is said holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RequestRule {
     /// Methods, upper case; GET brings HEAD. None is every method (with `graphql`: POST).
     pub methods: Option<BTreeSet<String>>,
@@ -18,7 +19,8 @@ pub struct RequestRule {
 }
 
 /// Top-level fields that an operation may select, by its type; `*` is every field, an empty set none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GraphqlRule {
     /// Of a `query`.
     pub queries: BTreeSet<String>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use ipnet::IpNet;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::credential::Credential;
 use super::host::{HostName, HostPattern};
@@ -14,8 +14,8 @@ use crate::source::Place;
 /// Name of a rule in every log line, table and explanation: where in the config it stands, e.g. `repo.allow[2]`,
 /// `server.deny[0]`, `server.repos.widgets.allow[1]`, `allow_file[7]` (the line there). Printable ASCII without
 /// quotes, so that it needs no escaping anywhere.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct RuleId(String);
 
 impl RuleId {
@@ -31,6 +31,22 @@ impl RuleId {
     }
 }
 
+impl TryFrom<String> for RuleId {
+    type Error = String;
+
+    /// Reads an id as it is written out; nothing is replaced.
+    fn try_from(text: String) -> Result<Self, String> {
+        let id = Self::new(&text);
+        if id.0 == text { Ok(id) } else { Err(format!("`{text}` is not a rule id")) }
+    }
+}
+
+impl From<RuleId> for String {
+    fn from(id: RuleId) -> Self {
+        id.0
+    }
+}
+
 impl fmt::Display for RuleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -38,7 +54,8 @@ impl fmt::Display for RuleId {
 }
 
 /// One entry of `allow`, `deny` or `ceiling`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Its name.
     pub id: RuleId,
@@ -49,7 +66,7 @@ pub struct Rule {
     /// The names it matches may resolve to special-purpose addresses.
     pub private: bool,
     /// What it says about requests; None is a plain entry, which permits them all.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestRule>,
     /// The file and line that gave it.
     pub from: Place,
@@ -73,6 +90,13 @@ pub struct RuleSet {
 impl Serialize for RuleSet {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.rules.serialize(serializer)
+    }
+}
+
+/// The index is made anew, so that no file can say what it is.
+impl<'de> Deserialize<'de> for RuleSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Self::new)
     }
 }
 
@@ -135,7 +159,8 @@ impl RuleSet {
 }
 
 /// Everything that decides about egress.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Policy {
     /// What repo and server permit together.
     pub allow: RuleSet,
@@ -146,6 +171,6 @@ pub struct Policy {
     /// Special-purpose ranges that the server says may be reached.
     pub reachable: Vec<IpNet>,
     /// What the router adds to requests, by name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<Credential>,
 }
