@@ -14,7 +14,7 @@ mod request;
 mod rule;
 mod table;
 
-pub use address::{NEVER, SPECIAL, is_special, subtract, unwrap_address};
+pub use address::{AddressGuard, NEVER, PLATFORM, SPECIAL, is_special, subtract, unwrap_address};
 pub use credential::{AwsVariables, Credential, CredentialKind};
 pub use decide::{Decision, Reason, Tier, Verdict};
 pub use dnslog::{DnsQuery, parse_dns_line};

@@ -5,6 +5,7 @@
 //!
 //! [`Policy::decide`]: crate::policy::Policy::decide
 
+pub mod dns;
 pub mod policy_file;
 
 pub use policy_file::PolicyFile;

@@ -1,4 +1,5 @@
-//! Which addresses a name may never lead to: the IANA special-purpose registries (RFC 6890 and successors) as data.
+//! Which addresses a name may never lead to, as data: the IANA special-purpose registries (RFC 6890 and successors), and
+//! the public-looking addresses at which large clouds serve their own machines.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -41,6 +42,16 @@ pub const SPECIAL: &[IpNet] = &[
     v6([0xfe80, 0, 0, 0], 10),
     v6([0xfec0, 0, 0, 0], 10),
     v6([0xff00, 0, 0, 0], 8),
+];
+
+/// Blocks at which large clouds serve their own machines, and which look public. (AWS, Google, Oracle, Alibaba, Huawei
+/// and Tencent use link-local or shared addresses, which are [`SPECIAL`] anyway.)
+pub const PLATFORM: &[IpNet] = &[
+    // Azure's host agent: learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16.
+    v4(168, 63, 129, 16, 32),
+    // IBM's resolvers, mirrors and service endpoints: cloud.ibm.com/docs/vpc?topic=vpc-service-endpoints-for-vpc.
+    v4(161, 26, 0, 0, 16),
+    v4(166, 8, 0, 0, 14),
 ];
 
 /// Blocks that `reachable` may not name: this network, loopback, link-local (cloud metadata), multicast, reserved.
@@ -102,7 +113,31 @@ fn without(net: IpNet, hole: IpNet) -> Vec<IpNet> {
     halves.flat_map(|half| without(half, hole)).collect()
 }
 
+/// Says of each address that a name resolved to whether it may be dialled. Made by [`Policy::guard`](super::Policy::guard).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressGuard {
+    guarded: Vec<IpNet>,
+    private: Vec<IpNet>,
+}
+
+impl AddressGuard {
+    /// True if a name must not lead to this address: for names that may be `private`, or for all others.
+    pub fn refuses(&self, address: IpAddr, private: bool) -> bool {
+        let address = unwrap_address(address);
+        let blocked = if private { &self.private } else { &self.guarded };
+        // The router has no IPv6; an address that stays IPv6 after unwrapping is not one that it dials.
+        address.is_ipv6() || blocked.iter().any(|net| net.contains(&address))
+    }
+}
+
 impl super::Policy {
+    /// The guard of a session whose own networks are `own`.
+    pub fn guard(&self, own: &[IpNet]) -> AddressGuard {
+        let mut guarded = self.blocked_addresses(false, own);
+        guarded.extend_from_slice(PLATFORM);
+        AddressGuard { guarded, private: self.blocked_addresses(true, own) }
+    }
+
     /// The IPv4 blocks whose addresses the router's resolver refuses for a name, given the session's own networks.
     /// (The router has no IPv6, so only A records are ever asked for or dialled.)
     pub fn blocked_addresses(&self, private: bool, own: &[IpNet]) -> Vec<IpNet> {
@@ -210,6 +245,20 @@ mod tests {
         assert!(!blocks("10.20.0.0") && !blocks("10.20.255.255"));
         assert!(blocks("10.19.255.255") && blocks("10.21.0.0") && blocks("192.168.0.1"));
         assert!(blocked.iter().all(|net| matches!(net, IpNet::V4(_))));
+    }
+
+    #[test]
+    fn the_guard_sees_through_wrappings_and_keeps_private_apart() {
+        let guard = Policy::default().guard(&nets(&["10.89.0.0/29"]));
+        let refuses = |address: &str, private| guard.refuses(address.parse().unwrap(), private);
+        for address in ["10.20.0.1", "::ffff:10.20.0.1", "64:ff9b::10.20.0.1", "168.63.129.16", "166.9.14.3"] {
+            assert!(refuses(address, false) && !refuses(address, true), "{address}");
+        }
+        for address in ["10.89.0.2", "::ffff:127.0.0.1", "2606:4700::1", "::1"] {
+            assert!(refuses(address, false) && refuses(address, true), "{address}");
+        }
+        assert!(!refuses("168.63.129.15", false) && !refuses("166.12.0.1", false));
+        assert!(!refuses("8.8.8.8", false) && !refuses("64:ff9b::8.8.8.8", false));
     }
 
     fn any_net() -> impl Strategy<Value = IpNet> {
