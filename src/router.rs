@@ -5,7 +5,12 @@
 //!
 //! [`Policy::decide`]: crate::policy::Policy::decide
 
+pub mod clear;
+pub mod credential;
 pub mod dns;
+pub mod git;
+pub mod graphql;
 pub mod policy_file;
+pub mod websocket;
 
 pub use policy_file::PolicyFile;

@@ -1,0 +1,1 @@
+//! The forms in which a value may come back.
