@@ -2,6 +2,7 @@
 # build.sh SUITE OUT: makes OUT/root (a bootable Debian) and, inside it, /srv/images/{router,agent,clients}.tar.
 # Everything comes from the Debian mirror that this machine's apt already uses, and two programs from where its pip gets wheels.
 # What is built depends on this file and SUITE alone: `host` keys its cache by them.
+# A line marked `# suite: NAME` is in that suite's key alone, so that the others need no new build.
 set -euo pipefail
 
 suite=$1 out=$2
@@ -163,6 +164,7 @@ debian agent "$images/agent.tar" "$(list "${agent_packages[@]}")" --skip=output/
   --customize-hook='chroot "$1" update-ca-certificates >/dev/null 2>&1'
 # This one trusts nothing but Debian's own roots: what it needs more, sandboxc must bring.
 # Java's alternatives link manual pages and fail where their directory is missing.
+if [[ $suite != forky ]]; then # suite: forky
 pip3 download --quiet --no-deps --only-binary :all: --dest "$out/wheels" "${client_wheels[@]}" >&2
 # shellcheck disable=SC2016
 debian clients "$images/clients.tar" "$(list "${client_packages[@]}")" --skip=output/dev \
@@ -170,6 +172,7 @@ debian clients "$images/clients.tar" "$(list "${client_packages[@]}")" --skip=ou
   --customize-hook="cp -r '$out/wheels' \"\$1/wheels\"" \
   --customize-hook='chroot "$1" sh -c "pip install --quiet --break-system-packages --root-user-action ignore --no-index --no-deps /wheels/*"' \
   --customize-hook='rm -r "$1/wheels"'
+fi # suite: forky -- some of the clients cannot be installed there, and the matrix of clients runs on trixie
 wait "$router"
 check_versions
 mv "$out"/*.versions "$images/"
