@@ -65,7 +65,7 @@ impl Context {
     pub(super) fn sessions(&self) -> Result<(Registry, Podman), Failure> {
         host::check()?;
         let registry = Registry::open(&self.runtime_dir()?)?;
-        let podman = Podman::new("podman", registry.empty_dir());
+        let podman = Podman::new(registry.empty_dir())?;
         Ok((registry, podman))
     }
 

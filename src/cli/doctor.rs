@@ -8,7 +8,6 @@ use super::{ConfigArgs, Failure};
 use crate::config::Resolved;
 use crate::plan::{Command, Keeper, Request, plan};
 use crate::policy::HostPattern;
-use crate::runtime::RuntimeError;
 use crate::runtime::doctor::{Check, Level, Subject, examine, session};
 use crate::runtime::podman::Podman;
 use crate::runtime::registry::Registry;
@@ -27,9 +26,8 @@ pub(super) struct DoctorArgs {
 
 pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let context = Context::new();
-    let empty = tempfile::tempdir().map_err(RuntimeError::io("making a temporary directory"))?;
-    let podman = Podman::new("podman", empty.path());
-    let resolved = resolved(&context, &args.config, empty.path())?;
+    let podman = Podman::apart()?;
+    let resolved = resolved(&context, &args.config, podman.empty_dir())?;
     let session = session()?;
     let plan = plan(Request {
         resolved: &resolved,

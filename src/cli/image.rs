@@ -5,9 +5,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::context::{Context, say};
 use super::{ConfigArgs, Failure};
 use crate::config::ImageSource;
+use crate::runtime::exit;
 use crate::runtime::image::{Build, build};
 use crate::runtime::podman::Podman;
-use crate::runtime::{RuntimeError, exit};
 
 const ROUTER: &str = include_str!("../../packaging/images/router/Containerfile");
 const AGENT: &str = include_str!("../../packaging/images/agent/Containerfile");
@@ -41,12 +41,11 @@ pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
     let ImageCommand::Build(args) = command;
     let context = Context::new();
     let resolved = context.resolve(&args.config, false, exit::USAGE)?;
-    let empty = tempfile::tempdir().map_err(RuntimeError::io("making a temporary directory"))?;
-    let podman = Podman::new("podman", empty.path());
+    let podman = Podman::apart()?;
     let base = args.base.as_deref();
     if args.which != Some(Which::Agent) {
         let tag = &resolved.router_image.value;
-        build(&podman, &Build { tag, containerfile: ROUTER, base, context: None }, empty.path())?;
+        build(&podman, &Build { tag, containerfile: ROUTER, base, context: None })?;
     }
     if args.which == Some(Which::Router) {
         return Ok(0);
@@ -55,14 +54,10 @@ pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
         // The text that the tag is the hash of, whatever is in the file by now.
         ImageSource::Containerfile { reference, text, .. } => {
             let context = resolved.workspace.source.join(".sandboxc");
-            build(
-                &podman,
-                &Build { tag: reference, containerfile: text, base, context: Some(&context) },
-                empty.path(),
-            )?;
+            build(&podman, &Build { tag: reference, containerfile: text, base, context: Some(&context) })?;
         }
         ImageSource::Reference(tag) if tag.starts_with("localhost/") => {
-            build(&podman, &Build { tag, containerfile: AGENT, base, context: None }, empty.path())?;
+            build(&podman, &Build { tag, containerfile: AGENT, base, context: None })?;
         }
         ImageSource::Reference(tag) => {
             say(&format!("sandboxc: {tag} comes from a registry; `podman pull {tag}` fetches it"));

@@ -97,6 +97,7 @@ fn needs_program(context: &Context) -> Result<(), Failure> {
 
 /// Names the images that a start would not find, of which systemd only says that it failed, or would build first.
 fn missing_images(files: &[File]) -> Result<(), Failure> {
+    let podman = Podman::apart()?;
     let named = |kind: &str, key: &str| -> BTreeSet<String> {
         let units = files.iter().filter(|file| file.path.ends_with(kind));
         let lines = units.flat_map(|file| file.text.lines()).filter_map(|line| line.strip_prefix(key));
@@ -106,7 +107,7 @@ fn missing_images(files: &[File]) -> Result<(), Failure> {
     let built = named(".build", "ImageTag=").into_iter();
     let built = built.map(|image| (image, "the first start builds it, or `sandboxc image build` does now"));
     for (image, how) in wanted.chain(built) {
-        let exists = Podman::new("podman", "/").output(&["image", "exists", &image], None)?;
+        let exists = podman.output(&["image", "exists", &image], None)?;
         if exists.status.code() == Some(1) {
             say(&format!("sandboxc: the image {image} is not here yet; {how}"));
         }
@@ -157,7 +158,7 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
     })?;
     let version = match args.podman {
         Some(version) => version,
-        None => Podman::new("podman", "/").version()?,
+        None => Podman::apart()?.version()?,
     };
     Ok((session, tree::quadlet(&plan, version)?))
 }

@@ -123,7 +123,7 @@ fn run_in(
     log: Option<std::fs::File>,
 ) -> Result<u8, Failure> {
     let (registry, state) = sessions;
-    let podman = Podman::new("podman", state.empty_dir());
+    let podman = Podman::new(state.empty_dir())?;
     let version = match args.plan.podman {
         Some(version) => version,
         None => podman.version()?,
@@ -180,8 +180,8 @@ fn run_in(
 
 /// Removes what dead sessions have left.
 fn clean_up(registry: &Registry, scope: Scope<'_>) {
-    let podman = Podman::new("podman", registry.empty_dir());
-    match gc::sweep(&podman, registry, scope, false) {
+    let swept = Podman::new(registry.empty_dir()).and_then(|podman| gc::sweep(&podman, registry, scope, false));
+    match swept {
         // This session does not need it to have worked.
         Err(error) => say(&format!("sandboxc: cleaning up: {error}")),
         Ok(swept) => {

@@ -19,18 +19,21 @@ pub struct Build<'a> {
     pub context: Option<&'a Path>,
 }
 
-/// Builds with podman's own output on stderr.
-pub fn build(podman: &Podman, build: &Build<'_>, empty_dir: &Path) -> Result<(), RuntimeError> {
+/// Builds with podman's own output on stderr. Every step runs again on the newest base: a cached one holds what a mirror had
+/// on the day of the first build, without the security updates since.
+pub fn build(podman: &Podman, build: &Build<'_>) -> Result<(), RuntimeError> {
+    let empty_dir = podman.empty_dir();
     let file = empty_dir.with_extension("containerfile");
     std::fs::write(&file, build.containerfile).map_err(RuntimeError::io("writing the Containerfile"))?;
-    let mut args = vec!["build".to_owned(), "--tag".to_owned(), build.tag.to_owned()];
+    let mut args: Vec<String> = ["build", "--pull=newer", "--no-cache", "--tag", build.tag].map(str::to_owned).to_vec();
     args.extend(build.base.map(|base| format!("--build-arg=BASE={base}")));
     args.push(format!("--file={}", file.display()));
     args.push(build.context.unwrap_or(empty_dir).display().to_string());
-    let output =
-        podman.command(&args).stdin(Stdio::null()).stdout(std::io::stderr()).status().map_err(RuntimeError::NoPodman);
+    let mut command = podman.build_command(&args)?;
+    let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status().map_err(RuntimeError::NoPodman);
+    // A scratch directory's, which goes anyway.
     let _ = std::fs::remove_file(&file);
-    match output? {
+    match status? {
         status if status.success() => Ok(()),
         status => Err(RuntimeError::Podman {
             what: format!("building {}", build.tag),

@@ -45,14 +45,26 @@ fn calls(empty_dir: &Path) -> Vec<(Pid, String)> {
         let line = fs::read(path.join("cmdline")).ok()?;
         let mut words = line.split(|&byte| byte == 0).map(String::from_utf8_lossy);
         let is_podman = words.next().is_some_and(|program| program.rsplit('/').next() == Some("podman"));
-        is_podman.then(|| (pid, words.next().unwrap_or_default().into_owned()))
+        is_podman.then(|| (pid, verb(words)))
     };
     entries.filter_map(call).collect()
+}
+
+/// The first word that is no option. Options of ours have their values in the same word.
+fn verb<'a>(mut words: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
+    words.find(|word| !word.starts_with('-')).unwrap_or_default().into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_verb_stands_after_podmans_own_options() {
+        let verb = |line: &'static str| verb(line.split(' ').map(Into::into));
+        assert_eq!(verb("--module=/a --default-mounts-file=/dev/null exec x"), "exec");
+        assert_eq!((verb("logs -f x").as_str(), verb("--version").as_str()), ("logs", ""));
+    }
 
     #[test]
     fn only_podman_in_that_directory_counts() {

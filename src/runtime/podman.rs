@@ -1,33 +1,96 @@
 //! Calling podman: arguments in, output or one clear line out.
 
-use std::ffi::OsString;
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use tempfile::TempDir;
 
 use super::RuntimeError;
 use crate::emit::Podman as Version;
+use crate::emit::defaults::{self, CONF, CONF_VARIABLE, GLOBAL_ARGS, KEPT_VARIABLES};
 
-/// The podman of this user.
+/// What a pull or a build needs besides, to reach a registry and to be known there.
+const REGISTRY_VARIABLES: [&str; 13] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "ftp_proxy",
+    "REGISTRY_AUTH_FILE",
+    "DOCKER_CONFIG",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+/// The podman of this user, told to give containers nothing that the plan does not name.
 #[derive(Clone, Debug)]
 pub struct Podman {
-    program: OsString,
     /// Every call runs here: kube play builds images from directories that are named like one.
     empty_dir: PathBuf,
+    /// podman's defaults for containers, read after whatever this host and user have.
+    conf: PathBuf,
+    /// A directory of its own, removed with the last copy.
+    _own: Option<Arc<TempDir>>,
 }
 
 impl Podman {
-    /// `program` is looked up on `PATH`; `empty_dir` must exist and be empty.
-    pub fn new(program: impl Into<OsString>, empty_dir: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), empty_dir: empty_dir.into() }
+    /// Runs in `empty_dir`, which is made if it is missing. A file of ours is written beside it, so nothing inside a sandbox
+    /// may see that directory's parent.
+    pub fn new(empty_dir: impl Into<PathBuf>) -> Result<Self, RuntimeError> {
+        let empty_dir = empty_dir.into();
+        let doing = || RuntimeError::io(format!("making {}", empty_dir.display()));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&empty_dir).map_err(doing())?;
+        let conf = empty_dir.with_file_name(CONF);
+        keep(&conf, defaults::text())?;
+        Ok(Self { empty_dir, conf, _own: None })
     }
 
-    /// A call that the caller finishes itself.
-    pub fn command<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(args).current_dir(&self.empty_dir);
+    /// One that belongs to no session and to no registry.
+    pub fn apart() -> Result<Self, RuntimeError> {
+        let own = tempfile::tempdir().map_err(RuntimeError::io("making a temporary directory"))?;
+        let podman = Self::new(own.path().join("empty"))?;
+        Ok(Self { _own: Some(Arc::new(own)), ..podman })
+    }
+
+    /// Where it runs.
+    pub fn empty_dir(&self) -> &Path {
+        &self.empty_dir
+    }
+
+    /// A call that the caller finishes itself. Every podman that we start is made here.
+    ///
+    /// Its environment, which its helpers (conmon, pasta, the pause process) keep for as long as they live, holds nothing
+    /// but what podman needs to find its storage, its programs and the user's systemd.
+    pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+        let mut command = Command::new("podman");
+        command.env_clear().envs(passed(&KEPT_VARIABLES)).env(CONF_VARIABLE, &self.conf);
+        // Read before ours: it may say where the storage is.
+        if let Some(theirs) = std::env::var_os(CONF_VARIABLE).filter(|path| !path.is_empty()) {
+            let theirs = std::path::absolute(&theirs).map_or(theirs, PathBuf::into_os_string);
+            let mut module = OsString::from("--module=");
+            module.push(theirs);
+            command.arg(module);
+        }
+        command.args(GLOBAL_ARGS).args(args).current_dir(&self.empty_dir);
         command
+    }
+
+    /// The same for a pull or a build, which go to registries and run the steps of a Containerfile.
+    pub fn build_command<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Command, RuntimeError> {
+        let conf = self.empty_dir.with_file_name(format!("build-{CONF}"));
+        keep(&conf, &defaults::for_builds())?;
+        let mut command = self.command(args);
+        command.envs(passed(&REGISTRY_VARIABLES)).env(CONF_VARIABLE, conf);
+        Ok(command)
     }
 
     /// Runs a call and gives its stdout; `what` is for the error line.
@@ -68,6 +131,23 @@ impl Podman {
         let text = self.call("podman --version", &["--version"], None)?;
         text.parse().map_err(RuntimeError::Host)
     }
+}
+
+/// Those of the variables that are set.
+fn passed(names: &'static [&'static str]) -> impl Iterator<Item = (&'static str, OsString)> {
+    names.iter().filter_map(|&name| Some((name, std::env::var_os(name)?)))
+}
+
+/// Writes a file unless it is there with this text. Renamed into place: somebody may be reading it.
+fn keep(path: &Path, text: &str) -> Result<(), RuntimeError> {
+    if fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(());
+    }
+    let doing = || RuntimeError::io(format!("writing {}", path.display()));
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let mut new = tempfile::NamedTempFile::with_prefix_in(".new-", dir).map_err(doing())?;
+    new.write_all(text.as_bytes()).map_err(doing())?;
+    new.persist(path).map(drop).map_err(|error| doing()(error.error))
 }
 
 fn read_back(file: &mut File) -> Result<Vec<u8>, RuntimeError> {

@@ -6,6 +6,7 @@ mod clients;
 mod compile;
 mod compiled_secrets;
 mod concurrency;
+mod defaults;
 mod differential;
 mod dns;
 mod doctor;

@@ -116,6 +116,20 @@ fn one_module_names_the_yaml_crate() {
     }
 }
 
+/// A podman of another making would hand the caller's environment to its helpers, and the host's defaults to containers.
+#[test]
+fn every_podman_is_made_in_one_place() {
+    let known = ["\"podman\"", "\"systemctl\"", "\"id\"", "generator"];
+    for path in sources(&root().join("src")) {
+        let code = code(&path);
+        for program in code.split("Command::new(").skip(1).map(|rest| rest.split(')').next().unwrap_or("")) {
+            assert!(known.contains(&program), "{} starts {program}; what is it?", path.display());
+            let podman = path.ends_with("runtime/podman.rs");
+            assert!(podman || program != known[0], "{} makes its own podman; use `Podman::command`", path.display());
+        }
+    }
+}
+
 #[test]
 fn files_stay_readable() {
     for dir in ["src", "tests"] {
