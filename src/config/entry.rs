@@ -10,7 +10,7 @@ use super::read::{self, Keys, fields, shorten};
 use super::request;
 use super::yaml::{Kind, Node};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::policy::{HostError, HostPattern, RequestRule, parse_pattern};
+use crate::policy::{HostError, HostPattern, NEVER, RequestRule, parse_pattern};
 use crate::source::{FileId, Located, Span};
 
 /// Which list an entry stands in.
@@ -181,6 +181,10 @@ fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Dia
         d.push(finding);
         return None;
     }
+    if let Some(finding) = host_alias(&entry, text).filter(|_| gives) {
+        d.push(finding);
+        return None;
+    }
     if many && gives && !entry.ports.is_empty() {
         let error = HostError::PortOnMany(text.value.clone());
         d.push(host_error(&error, more.ports_span.unwrap_or(text.span)).at(text.span, "matches many hosts"));
@@ -194,12 +198,42 @@ fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Dia
     Some(entry)
 }
 
+/// Why no entry opens a loopback, link-local or multicast address.
+pub(super) const UNREACHABLE: &str =
+    "remove the entry: loopback, link-local, multicast and this host's own addresses always stay closed";
+
+/// Names that podman and Docker give to the host they run on. The router resolves public names only, and no sandbox reaches the host.
+const HOST_ALIASES: [&str; 2] = ["containers.internal", "docker.internal"];
+
+/// The finding about an entry that only matches aliases of the host, such as `host.containers.internal`.
+fn host_alias(entry: &Entry, text: &Located<String>) -> Option<Diagnostic> {
+    let base = match &entry.pattern {
+        HostPattern::Exact(name) => name.as_str(),
+        HostPattern::Suffix(base) | HostPattern::Subdomains(base) => base,
+        HostPattern::Ip(_) => return None,
+    };
+    let is_alias = HOST_ALIASES
+        .iter()
+        .any(|zone| base == *zone || base.strip_suffix(zone).is_some_and(|rest| rest.ends_with('.')));
+    is_alias.then(|| {
+        let message =
+            format!("`{}` can never be reached: it names the host, and sandboxes cannot reach the host", entry.pattern);
+        Diagnostic::new(Code::BadHost, message)
+            .at(text.span, "")
+            .help("remove the entry; run the service inside the sandbox, or on a machine with a name of its own")
+    })
+}
+
 fn address(entry: &Entry, kind: ListKind, text: &Located<String>) -> Option<Diagnostic> {
     let HostPattern::Ip(address) = entry.pattern else { return None };
     if let IpAddr::V6(six) = address {
         let finding =
             Diagnostic::new(Code::BadHost, format!("`{six}` is an IPv6 address, and IPv6 is off in the sandbox"));
         return Some(finding.at(text.span, "").help("name the host, or give its IPv4 address with a port"));
+    }
+    if kind != ListKind::Deny && NEVER.iter().any(|never| never.contains(&address)) {
+        let finding = Diagnostic::new(Code::BadHost, format!("`{address}` can never be reached from a sandbox"));
+        return Some(finding.at(text.span, "").help(UNREACHABLE));
     }
     if entry.ports.is_empty() && kind != ListKind::Deny {
         let finding = Diagnostic::new(Code::IpNeedsPort, format!("the address `{address}` needs a named port"));

@@ -81,7 +81,7 @@ impl Wish {
 fn memory(node: &Node, d: &mut Diagnostics) -> Option<Located<u64>> {
     if matches!(node.kind, super::yaml::Kind::Int(_)) && node.looked_up.is_none() {
         let finding = read::wrong_type(node, "`memory`", "a string with a unit");
-        d.push(finding.help(format!("write \"{}g\" or \"{}m\"", node.raw, node.raw)));
+        d.push(finding.help(memory_hint(&node.raw)));
         return None;
     }
     let text = read::string(node, "`memory`", d)?;
@@ -95,6 +95,19 @@ fn memory(node: &Node, d: &mut Diagnostics) -> Option<Located<u64>> {
             );
             None
         }
+    }
+}
+
+/// What to write instead of a bare number: a number of bytes in its largest whole unit, a small one with a guessed unit.
+fn memory_hint(raw: &str) -> String {
+    const UNITS: [(u64, &str); 4] = [(1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b")];
+    match raw.parse::<u64>() {
+        Ok(bytes) if bytes >= value::LEAST_MEMORY => {
+            let unit = UNITS.iter().find(|(size, _)| bytes.is_multiple_of(*size));
+            unit.map(|(size, unit)| format!("write \"{}{unit}\"", bytes / size)).unwrap_or_default()
+        }
+        Ok(number @ 1..=1023) => format!("write \"{number}g\", or \"{}m\"", number.max(4)),
+        _ => "write a number with a unit, as in \"512m\" or \"4g\"".to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 
-use super::entry::Entry;
+use super::entry::{Entry, UNREACHABLE};
 use super::read::{self, shorten};
 use super::yaml::Node;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
@@ -163,9 +163,7 @@ pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, 
         let HostPattern::Ip(address) = entry.pattern else { continue };
         if holds(&never, address) {
             let finding = Diagnostic::new(Code::BadHost, format!("`{address}` can never be reached from a sandbox"));
-            d.push(
-                finding.at(entry.span, "").help("loopback, multicast, the host and sessions' own networks stay closed"),
-            );
+            d.push(finding.at(entry.span, "").help(UNREACHABLE));
         } else if entry.private.is_none() && holds(&blocked, address) {
             let ports: BTreeSet<String> = entry.ports.iter().map(u16::to_string).collect();
             let ports = ports.into_iter().collect::<Vec<_>>().join(", ");

@@ -7,30 +7,15 @@ pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         return None;
     }
     let lower = word.to_ascii_lowercase().replace('-', "_");
-    let scored =
-        candidates.clone().into_iter().map(|c| (distance(&lower, &c.to_ascii_lowercase().replace('-', "_")), c));
+    let scored = candidates
+        .clone()
+        .into_iter()
+        .map(|c| (strsim::levenshtein(&lower, &c.to_ascii_lowercase().replace('-', "_")), c));
     let near = |&(edits, c): &(usize, &str)| edits <= 1 + c.chars().count() / 4 && edits < c.chars().count();
     let typo = scored.filter(near).min().map(|(_, candidate)| candidate);
     // `allow_hosts` for `allow`: the right key, said more fully.
     let fuller = |c: &&str| c.len() >= 4 && lower.starts_with(&format!("{c}_"));
     typo.or_else(|| candidates.into_iter().filter(fuller).max_by_key(|c| c.len()))
-}
-
-/// Levenshtein distance in characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let swap = row.get(j).copied().unwrap_or(0) + usize::from(x != *y);
-            let drop = row.get(j + 1).copied().unwrap_or(0) + 1;
-            let add = next.last().copied().unwrap_or(0) + 1;
-            next.push(swap.min(drop).min(add));
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

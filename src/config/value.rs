@@ -241,9 +241,11 @@ pub(super) fn certificates(text: &str) -> Result<String, Bad> {
     if pem.is_empty() { Err(Bad::new("holds no certificate", "")) } else { Ok(pem) }
 }
 
+/// The smallest limit of memory in bytes that a program can start within.
+pub(super) const LEAST_MEMORY: u64 = 4 << 20;
+
 /// `512m`, `4g`: a whole number and one of b, k, m, g. Returns bytes.
 pub(super) fn memory(text: &str) -> Result<u64, Bad> {
-    const LEAST: u64 = 4 << 20;
     let bad =
         || Bad::new("not an amount of memory", "write a whole number and one of b, k, m, g, as in `512m` or `4g`");
     let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;
@@ -260,7 +262,7 @@ pub(super) fn memory(text: &str) -> Result<u64, Bad> {
     let number: u64 = digits.parse().map_err(|_| bad())?;
     let bytes = number.checked_mul(1 << shift).filter(|&b| i64::try_from(b).is_ok());
     let bytes = bytes.ok_or_else(|| Bad::new("more memory than can be counted", "write e.g. `64g`"))?;
-    if bytes < LEAST {
+    if bytes < LEAST_MEMORY {
         return Err(Bad::new("less memory than any program needs", "write at least `4m`"));
     }
     Ok(bytes)

@@ -192,13 +192,35 @@ fn scan_error(file: FileId, text: &str, error: &parser::ScanError) -> Diagnostic
         E::UnclosedFlowCollection { .. } | E::MismatchedFlowCollectionEnd { .. } => {
             syntax(span, error.info()).help("close every `[` with `]` and every `{` with `}`")
         }
-        E::UnclosedQuotedScalar => syntax(span, "a quoted string that does not end").help("add the closing quote"),
+        E::UnclosedQuotedScalar => unclosed(span),
         E::MappingValueNotAllowed | E::MappingKeyNotAllowed => {
             syntax(span, error.info()).help("indent keys of one mapping alike; quote text that contains `: `")
         }
-        E::InvalidIndentation => syntax(span, error.info()).help("indent keys of one mapping alike"),
+        E::InvalidIndentation => match unclosed_quote(text) {
+            Some(start) => unclosed(Span { file, start, end: start + 1 }),
+            None => syntax(span, error.info()).help("indent keys of one mapping alike"),
+        },
         _ => syntax(span, error.info()).help("quote text that contains `:`, `#`, `[`, `{`, `*`, `&` or `!`"),
     }
+}
+
+fn unclosed(span: Span) -> Diagnostic {
+    syntax(span, "a quoted string that does not end").help("add the closing quote")
+}
+
+/// The offset of a quote that is never closed. Strict indentation stops in the lines that the open string swallows, so the text
+/// is read again without it.
+fn unclosed_quote(text: &str) -> Option<usize> {
+    let options = parser::options! {
+        strict_indentation: false,
+        disallow_directives: true,
+        emit_comments: false,
+        flow_nesting_limit: LIMITS.depth,
+        block_nesting_limit: LIMITS.depth,
+    };
+    let error = parser::Parser::new_from_str_with_options(text, options).find_map(Result::err)?;
+    let at = error.marker().byte_offset()?;
+    (matches!(error.kind(), parser::ErrorKind::UnclosedQuotedScalar) && at < text.len()).then_some(at)
 }
 
 fn syntax(span: Span, message: impl Into<String>) -> Diagnostic {

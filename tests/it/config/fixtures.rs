@@ -17,7 +17,7 @@ fn bad() -> PathBuf {
 fn fixtures() -> Vec<String> {
     let dirs = fs::read_dir(bad()).unwrap().flatten().filter(|e| e.path().is_dir());
     let mut names: Vec<String> = dirs.map(|e| e.file_name().into_string().unwrap()).collect();
-    names.retain(|name| name != "snapshots");
+    names.retain(|name| name != "snapshots" && name != "fixed");
     names.sort();
     names
 }
@@ -37,11 +37,19 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn world(fixture: &str) -> World {
+    world_of(&[bad().join(fixture)])
+}
+
+/// The machine that these directories make; a file of a later one takes the place of its namesake.
+fn world_of(dirs: &[PathBuf]) -> World {
     let mut world = World::new();
-    let dir = bad().join(fixture);
-    for path in files(&dir) {
+    let of = |dir: &PathBuf| {
+        let name = |path: &PathBuf| path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+        files(dir).into_iter().map(|path| (name(&path), path)).collect::<Vec<_>>()
+    };
+    for (name, path) in dirs.iter().flat_map(of).collect::<BTreeMap<_, _>>() {
         let bytes = fs::read(&path).unwrap();
-        let name = path.strip_prefix(&dir).unwrap().to_str().unwrap();
+        let name = name.as_str();
         let place = match name {
             "sandbox.yaml" => "w/.sandboxc/sandbox.yaml",
             "server.yaml" => "c/sandboxc/server.yaml",
@@ -50,6 +58,7 @@ fn world(fixture: &str) -> World {
             "git" => "w/.git",
             "inputs" => {
                 for line in String::from_utf8(bytes).unwrap().lines() {
+                    let line = line.replace('@', world.root().to_str().unwrap());
                     input(&mut world, line.split_once('=').unwrap());
                 }
                 continue;
@@ -100,6 +109,29 @@ fn each_reads_as_its_snapshot_says() {
             insta::assert_snapshot!(fixture.as_str(), text(&loaded, &root));
         });
     }
+}
+
+/// `fixed/FIXTURE` holds the files as they are after somebody followed each hint.
+#[test]
+fn following_every_hint_removes_every_finding() {
+    let mut wrong = String::new();
+    for fixture in fixtures() {
+        let severity = code(&fixture).severity();
+        // A note reports a decision that nobody has to act on.
+        if severity == sandboxc::diagnostic::Severity::Note {
+            continue;
+        }
+        let world = world_of(&[bad().join(&fixture), bad().join("fixed").join(&fixture)]);
+        let loaded = world.load();
+        let is_left = |d: &&sandboxc::diagnostic::Diagnostic| {
+            d.severity == sandboxc::diagnostic::Severity::Error || d.code == code(&fixture)
+        };
+        if loaded.diagnostics.sorted().into_iter().any(|d| is_left(&d)) {
+            wrong += &format!("## {fixture}\n{}", text(&loaded, &world.root()));
+        }
+        assert!(bad().join("fixed").join(&fixture).is_dir(), "{fixture} has no fixed form");
+    }
+    assert!(wrong.is_empty(), "{wrong}");
 }
 
 #[test]
