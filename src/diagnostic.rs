@@ -9,11 +9,9 @@ use crate::source::{SourceMap, Span};
 
 mod code;
 mod render;
-mod visible;
 
 pub use code::Code;
 pub use render::{render_json, render_text};
-pub(crate) use visible::is_hidden;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

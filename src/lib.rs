@@ -2,7 +2,7 @@
 //!
 //! The way through the house is one-way (ARCHITECTURE.md): files → `config` → `policy` + `plan` → `emit` → bytes,
 //! and `runtime` is the only room with effects; `router` is the other program, which enforces what was written. Floors, top to bottom; an import goes down only:
-//! `cli`, `runtime`, `emit`, `plan`, `config` | `router`, `policy` | `diagnostic`, `source`.
+//! `cli`, `runtime`, `emit`, `plan`, `config` | `router`, `policy` | `diagnostic`, `source` | `visible`.
 
 pub mod cli;
 pub mod config;
@@ -13,3 +13,4 @@ pub mod policy;
 pub mod router;
 pub mod runtime;
 pub mod source;
+pub mod visible;

@@ -54,8 +54,8 @@ pub struct Request<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// More named ports than there are loopback addresses or router ports.
-    #[error("{0} named host:port entries are more than the {1} that one router can listen for")]
-    TooManyRoutes(usize, usize),
+    #[error("more than {0} named host:port entries, which one router cannot listen for")]
+    TooManyRoutes(usize),
     /// A session id that cannot be part of a name.
     #[error("`{0}` is no session id: 1 to 32 characters of a-z, 0-9 and inner hyphens")]
     BadSession(String),

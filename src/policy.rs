@@ -22,5 +22,5 @@ pub use host::{HostError, HostName, HostPattern, parse_pattern};
 pub use inspect::Inspection;
 pub use path::{PathError, PathGlob, canonical, refused_paths};
 pub use request::{GRAPHQL_PATH, GraphqlKind, GraphqlRule, HttpRequest, RequestRule};
-pub use rule::{Policy, Rule, RuleId, RuleSet};
+pub use rule::{MOST_NAMED_PORTS, Policy, Rule, RuleId, RuleSet};
 pub use table::{Row, Scope};

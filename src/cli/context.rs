@@ -11,6 +11,7 @@ use crate::runtime::podman::Podman;
 use crate::runtime::registry::Registry;
 use crate::runtime::{exit, host};
 use crate::source::SourceMap;
+use crate::visible::escaped;
 
 use super::{ConfigArgs, Failure};
 
@@ -123,7 +124,7 @@ impl Context {
         let inputs = self.inputs(args, resolved.workspace.source.clone(), false)?;
         let (values, findings) = read_secrets(&inputs, resolved);
         if !findings.is_empty() {
-            say(&findings.text(sources, self.colour()));
+            say_drawn(&findings.text(sources, self.colour()));
         }
         values.ok_or_else(|| Failure::promise("a secret has no fit value; nothing was run"))
     }
@@ -137,7 +138,7 @@ impl Context {
     ) -> Result<(Resolved, SourceMap), Failure> {
         let loaded = self.load(args, write_defaults)?;
         if !loaded.diagnostics.is_empty() {
-            say(&loaded.diagnostics.text(&loaded.sources, self.colour()));
+            say_drawn(&loaded.diagnostics.text(&loaded.sources, self.colour()));
         }
         match loaded.resolved {
             Some(resolved) if !loaded.diagnostics.has_errors() => Ok((resolved, loaded.sources)),
@@ -151,12 +152,26 @@ impl Context {
     }
 }
 
-/// A line (or more) for people, on stderr; a closed stderr is no reason to fail.
+/// Writes a line (or more) for people to stderr, with hidden characters made visible. A closed stderr is not an error.
 pub(super) fn say(text: &str) {
+    say_drawn(&visible_lines(text));
+}
+
+/// Writes findings as they were drawn: colors are in them, and what strangers wrote was made visible when they were drawn.
+pub(super) fn say_drawn(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Result text on stdout. A reader that went away is no failure; a full disk is.
+/// Writes a result for people to stdout, with hidden characters made visible.
+pub(super) fn show(text: &str) -> Result<(), Failure> {
+    print(&visible_lines(text))
+}
+
+fn visible_lines(text: &str) -> String {
+    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
+}
+
+/// Writes a result for programs to stdout, to the byte. A reader that went away is no failure; a full disk is.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

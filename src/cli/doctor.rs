@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::context::{Context, print, say};
+use super::context::{Context, print, say, show};
 use super::{ConfigArgs, Failure};
 use crate::config::Resolved;
 use crate::plan::{Command, Keeper, Request, plan};
@@ -47,7 +47,11 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     };
     let checks = examine(&subject);
     let ok = checks.iter().all(|check| check.level != Level::Broken);
-    print(&if args.json { format!("{}\n", json!({ "ok": ok, "checks": checks })) } else { text(&checks) })?;
+    if args.json {
+        print(&format!("{}\n", json!({ "ok": ok, "checks": checks })))?;
+    } else {
+        show(&text(&checks))?;
+    }
     Ok(u8::from(!ok))
 }
 

@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
-use super::context::{Context, print};
+use super::context::{Context, print, show};
 use super::{ConfigArgs, Failure};
-use crate::policy::{Decision, HttpRequest, Inspection, Policy, Tier, Verdict, canonical};
+use crate::policy::{Decision, HostName, HttpRequest, Inspection, Policy, Tier, Verdict, canonical};
 use crate::runtime::exit;
 use crate::source::Place;
 
@@ -33,7 +33,11 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
         let from = resolved.sandbox_enabled.from.short();
         let text = format!("allow  {host}:{port}\nreason sandbox-disabled: the network sandbox is off ({from})\n");
         let value = json!({"verdict": "allow", "host": host, "port": port, "reason": "sandbox-disabled", "from": resolved.sandbox_enabled.from});
-        print(&if args.json { format!("{value}\n") } else { text })?;
+        if args.json {
+            print(&format!("{value}\n"))?;
+        } else {
+            show(&text)?;
+        }
         return Ok(0);
     }
     let policy = &resolved.policy;
@@ -44,7 +48,11 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
         Some(path) => policy.decide_request(host, port, &HttpRequest { method: &args.method, target: path }),
     };
     let asked = Asked { target: &target, method: &args.method, connection: &connection, decision: &decision, policy };
-    print(&if args.json { asked.json() } else { asked.text() })?;
+    if args.json {
+        print(&asked.json())?;
+    } else {
+        show(&asked.text())?;
+    }
     Ok(u8::from(decision.verdict == Verdict::Deny))
 }
 
@@ -176,9 +184,9 @@ fn parse_target(target: &str) -> Result<Target, Failure> {
         Some((host, port)) => {
             let port = port.trim_start_matches(':').parse::<u16>().ok().filter(|&port| port > 0);
             let port = port.ok_or_else(|| bad("has a port that is not 1 to 65535"))?;
-            Ok(Target { host: host.to_owned(), port, path })
+            Ok(Target { host: HostName::typed(host), port, path })
         }
-        None => Ok(Target { host: authority.to_owned(), port: default, path }),
+        None => Ok(Target { host: HostName::typed(authority), port: default, path }),
     }
 }
 
@@ -196,6 +204,7 @@ mod tests {
         assert_eq!(parse("http://a.b:8080"), target("a.b", 8080, "/"));
         assert_eq!(parse("a.b:22"), target("a.b", 22, ""));
         assert_eq!(parse("a.b"), target("a.b", 443, ""));
+        assert_eq!(parse("https://bücher.example/"), target("xn--bcher-kva.example", 443, "/"), "as an entry is read");
         assert_eq!(parse("[::1]:5"), target("[::1]", 5, ""));
         assert!(["", "ftp://a.b", "a.b:0", "a.b:x", "https://u@a.b", "a b"].iter().all(|t| parse(t).is_none()));
     }

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::Failure;
-use super::context::{Context, print, say};
+use super::context::{Context, print, say, show};
 use crate::runtime::exit;
 use crate::runtime::gc::{Scope, Swept, sweep};
 
@@ -21,7 +21,11 @@ pub(super) struct GcArgs {
 pub(super) fn gc(args: &GcArgs) -> Result<u8, Failure> {
     let (registry, podman) = Context::new().sessions()?;
     let swept = sweep(&podman, &registry, Scope::All, args.dry_run)?;
-    print(&if args.json { json_text(&swept, args.dry_run) } else { text(&swept, args.dry_run) })?;
+    if args.json {
+        print(&json_text(&swept, args.dry_run))?;
+    } else {
+        show(&text(&swept, args.dry_run))?;
+    }
     for left in &swept.left {
         say(&format!("sandboxc: {left}"));
     }

@@ -3,9 +3,8 @@
 use clap::Args;
 
 use super::Failure;
-use super::context::{Context, print};
-use crate::diagnostic::is_hidden;
-use crate::runtime::logs::logs as show;
+use super::context::{Context, show};
+use crate::runtime::logs::logs as follow;
 
 #[derive(Debug, Args)]
 pub(super) struct LogsArgs {
@@ -21,11 +20,9 @@ pub(super) fn logs(args: &LogsArgs) -> Result<u8, Failure> {
     let (registry, podman) = Context::new().sessions()?;
     let mut failed = None;
     let mut each = |service: &str, line: &str| {
-        // Lines hold names that the agent chose.
-        let line: String = line.chars().map(|c| if is_hidden(c) { '?' } else { c }).collect();
-        failed = failed.take().or(print(&format!("{service}: {line}\n")).err());
+        failed = failed.take().or(show(&format!("{service}: {line}\n")).err());
     };
-    let found = show(&podman, &registry, &args.session, args.follow, &mut each)?;
+    let found = follow(&podman, &registry, &args.session, args.follow, &mut each)?;
     if let Some(failure) = failed {
         return Err(failure);
     }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::context::{Context, print};
+use super::context::{Context, print, show};
 use crate::runtime::registry::Record;
 
 #[derive(Debug, Args)]
@@ -21,7 +21,11 @@ pub(super) fn ps(args: &PsArgs) -> Result<u8, Failure> {
     let (registry, _) = Context::new().sessions()?;
     let records = registry.held()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    print(&if args.json { json_text(&records) } else { table(&records, now) })?;
+    if args.json {
+        print(&json_text(&records))?;
+    } else {
+        show(&table(&records, now))?;
+    }
     Ok(0)
 }
 
@@ -45,8 +49,6 @@ fn table(records: &[Record], now: Duration) -> String {
         // A clock that was set back makes a session young, not an error.
         let age = now.as_secs().saturating_sub(record.since);
         let workspace = record.workspace.display().to_string();
-        // A path may carry what moves a cursor.
-        let workspace: String = workspace.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         [record.session.clone(), record.stage.word().to_owned(), short(age), record.image.clone(), workspace]
     }));
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
@@ -74,7 +76,7 @@ mod tests {
     use crate::runtime::registry::Stage;
 
     #[test]
-    fn a_row_a_session_and_no_control_bytes() {
+    fn one_row_per_session() {
         let record = Record {
             session: "ab".to_owned(),
             workspace: "/w\u{1b}[2J".into(),
@@ -87,7 +89,7 @@ mod tests {
         let text = table(std::slice::from_ref(&record), Duration::from_secs(1000 + 300));
         assert_eq!(
             text,
-            "SESSION  STATE    SINCE  IMAGE          WORKSPACE\nab       running  5m     localhost/x:1  /w?[2J\n"
+            "SESSION  STATE    SINCE  IMAGE          WORKSPACE\nab       running  5m     localhost/x:1  /w\u{1b}[2J\n"
         );
         assert!(table(&[record], Duration::ZERO).contains(" 0s "));
         assert_eq!([short(119), short(7300), short(200_000)], ["119s", "2h", "2d"]);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::context::{Context, print, say};
+use super::context::{Context, print, say, say_drawn};
 use super::{ConfigArgs, Failure};
 use crate::diagnostic::render_json;
 use crate::runtime::exit;
@@ -22,7 +22,7 @@ pub(super) fn validate(args: &ValidateArgs) -> Result<u8, Failure> {
     if args.json {
         print(&render_json(&loaded.diagnostics, &loaded.sources))?;
     } else if !loaded.diagnostics.is_empty() {
-        say(&loaded.diagnostics.text(&loaded.sources, context.colour()));
+        say_drawn(&loaded.diagnostics.text(&loaded.sources, context.colour()));
     }
     let failed = loaded.diagnostics.has_errors();
     if !failed && !args.json {

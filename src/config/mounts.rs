@@ -1,6 +1,7 @@
 //! The workspace and the mounts: what of the host the agent sees, and where.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
@@ -67,6 +68,16 @@ impl Ground<'_> {
                 .help("run from the directory of one project, and keep what limits it elsewhere"),
             );
         }
+        if let Some(problem) = unfit(self.repo_dir) {
+            d.push(
+                Diagnostic::new(
+                    Code::WorkspaceRefused,
+                    format!("`{}` cannot be a workspace: {problem}", self.repo_dir.display()),
+                )
+                .help("rename the directory"),
+            );
+            return None;
+        }
         let source = self.repo_dir.to_path_buf();
         let (target, from) = match &repo.workspace_target {
             Some(text) => (target(text, d)?, self.sources.place(text.span)),
@@ -76,12 +87,7 @@ impl Ground<'_> {
     }
 
     fn same_path(&self, d: &mut Diagnostics) -> Option<PathBuf> {
-        let problem = match self.repo_dir.to_str() {
-            None => Some("its path is not UTF-8".to_owned()),
-            Some(text) if text.chars().any(char::is_control) => Some("a control character in its path".to_owned()),
-            Some(_) => taken(self.repo_dir),
-        };
-        let Some(problem) = problem else { return Some(self.repo_dir.to_path_buf()) };
+        let Some(problem) = taken(self.repo_dir) else { return Some(self.repo_dir.to_path_buf()) };
         d.push(
             Diagnostic::new(Code::BadPath, format!("the workspace cannot be at the same path inside: {problem}"))
                 .help("add `workspace: {target: /workspace}` to .sandboxc/sandbox.yaml, or move the directory"),
@@ -105,6 +111,11 @@ impl Ground<'_> {
         mounts.into_iter().map(|(mount, _)| mount).collect()
     }
 
+    /// The directory that keeps this user from what lies below it.
+    fn closed(&self, path: &Path) -> Option<PathBuf> {
+        path.ancestors().skip(1).find_map(|dir| self.disk.canonical(dir).ok())
+    }
+
     fn source(&self, wish: &MountWish, d: &mut Diagnostics) -> Option<PathBuf> {
         let Located { value: text, span } = &wish.source;
         let shown = shorten(text);
@@ -120,16 +131,27 @@ impl Ground<'_> {
         let real = match self.disk.canonical(&self.config_dir.join(text)) {
             Ok(real) => real,
             Err(error) => {
-                d.push(path_finding(
-                    &format!("`{shown}` cannot be mounted: {}", words(&error)),
-                    *span,
-                    "create it first, or remove the mount",
-                ));
+                let message = format!("`{shown}` cannot be mounted: {}", words(&error));
+                let help = match self
+                    .closed(&self.config_dir.join(text))
+                    .filter(|_| error.kind() == ErrorKind::PermissionDenied)
+                {
+                    Some(dir) => format!(
+                        "you may not search `{}`: ask its owner, or mount a directory that you can read",
+                        dir.display()
+                    ),
+                    None => "create it first, or remove the mount".to_owned(),
+                };
+                d.push(path_finding(&message, *span, &help));
                 return None;
             }
         };
-        if real.to_str().is_none_or(|t| t.chars().any(char::is_control)) {
-            d.push(path_finding("the path leads to a name that is not plain text", *span, help));
+        if let Some(problem) = unfit(&real) {
+            d.push(path_finding(
+                &format!("`{shown}` cannot be mounted: {problem}"),
+                *span,
+                "rename it, or mount another directory",
+            ));
             return None;
         }
         let refuse = |why: &str| {
@@ -152,11 +174,26 @@ impl Ground<'_> {
     }
 }
 
+/// Why a path of the host cannot stand in a manifest, if it cannot: YAML and unit files are text, and kube play reads what follows a
+/// colon as mount options.
+fn unfit(path: &Path) -> Option<&'static str> {
+    match path.to_str() {
+        None => Some("it is not UTF-8"),
+        Some(text) if text.chars().any(char::is_control) => Some("it has a control character"),
+        Some(text) if text.contains(':') => Some("it has a colon, which podman reads as the start of mount options"),
+        Some(_) => None,
+    }
+}
+
 /// Reads a path inside.
 fn target(text: &Located<String>, d: &mut Diagnostics) -> Option<PathBuf> {
     // Rebuilt from components: `/data/` and `/data//x/.` are the same places without the noise.
     let path: PathBuf = Path::new(&text.value).components().collect();
-    let problem = absolute_problem(&text.value, &path).or_else(|| taken(&path));
+    let problem = absolute_problem(&text.value, &path)
+        .or_else(|| {
+            unfit(&path).map(|problem| format!("`{}` cannot be a mount target: {problem}", shorten(&text.value)))
+        })
+        .or_else(|| taken(&path));
     let Some(problem) = problem else { return Some(path) };
     d.push(path_finding(&problem, text.span, "write an absolute path of its own, e.g. `/workspace`"));
     None

@@ -9,7 +9,7 @@ use super::entry::{Entry, UNREACHABLE};
 use super::read::{self, shorten};
 use super::yaml::Node;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::policy::{HostPattern, NEVER, Policy, Rule, RuleId, RuleSet, SPECIAL};
+use crate::policy::{HostPattern, MOST_NAMED_PORTS, NEVER, Policy, Rule, RuleId, RuleSet, SPECIAL};
 use crate::source::{Located, SourceMap, Span};
 
 /// What sessions' networks are cut from unless the server file says otherwise.
@@ -148,9 +148,28 @@ fn block(text: &str) -> Result<IpNet, (String, String)> {
     Ok(net)
 }
 
+/// Refuses the entry that exceeds what one router can listen for.
+fn too_many_ports(lists: &Lists, d: &mut Diagnostics) {
+    let mut pairs = BTreeSet::new();
+    for Named { entry, .. } in &lists.allow {
+        if matches!(entry.pattern, HostPattern::Exact(_) | HostPattern::Ip(_)) {
+            // Ports 80 and 443 of a name share the web listeners.
+            let web = |port: u16| matches!(port, 80 | 443) && matches!(entry.pattern, HostPattern::Exact(_));
+            pairs.extend(entry.ports.iter().filter(|port| !web(**port)).map(|port| (&entry.pattern, *port)));
+        }
+        if pairs.len() > MOST_NAMED_PORTS {
+            let message = format!("more than {MOST_NAMED_PORTS} named ports, which one router cannot listen for");
+            let help = "remove ports that are not needed; ports 80 and 443 need no number";
+            d.push(Diagnostic::new(Code::NotEnforceable, message).at(entry.span, "one too many here").help(help));
+            return;
+        }
+    }
+}
+
 /// Checks that need several values: `reachable` against the pool, and addresses in `allow` against the guard, so that
 /// no entry is accepted that the router would refuse.
 pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, d: &mut Diagnostics) {
+    too_many_ports(lists, d);
     let own = IpNet::V4(pool);
     for net in reachable.iter().filter(|net| overlap(net.value, own)) {
         let message = format!("`{}` overlaps {own}, which sessions' own networks are cut from", net.value);

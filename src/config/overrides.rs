@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::value;
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, is_hidden};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, SourceMap, Span};
+use crate::visible::is_hidden;
 
 /// What the environment overrides.
 #[derive(Clone, Debug, Default)]

@@ -8,9 +8,9 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Element, Level, Message, Origin, Renderer, Snippet};
 use serde_json::{Value, json};
 
-use super::visible::{escaped, masked};
 use super::{Diagnostic, Diagnostics, Label, Severity};
 use crate::source::{FileId, SourceMap, Span};
+use crate::visible::{escaped, masked};
 
 /// Labels closer than this many lines are drawn in one excerpt.
 const NEAR: u32 = 6;
@@ -202,7 +202,7 @@ mod tests {
         let (sources, mut diagnostic) = sample(text, 3, text.len() - 1);
         diagnostic.message = "got `\u{1b}]0;title\u{7}`".to_owned();
         let out = render_text(&diagnostic, &sources, false);
-        assert!(!out.chars().any(|c| c != '\n' && super::super::is_hidden(c)), "{out:?}");
+        assert!(!out.chars().any(|c| c != '\n' && crate::visible::is_hidden(c)), "{out:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::plan::{Materials, Part, Plan};
+use crate::visible::escaped;
 
 use super::{Podman, limit_gaps};
 
@@ -87,7 +88,7 @@ pub(super) fn secrets(plan: &Plan) -> Vec<String> {
 pub(super) fn permissions(plan: &Plan) -> String {
     let mut text = String::new();
     for grant in &plan.grants {
-        let what: String = grant.what.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let what = escaped(&grant.what);
         let _ = writeln!(text, "  {:<8} {what}  ({})", grant.kind, grant.from.short());
     }
     text

@@ -9,16 +9,13 @@ use super::name::hash_number;
 use super::network::{SandboxNetwork, TcpRoute};
 use super::{HOST_RESOLVER, PlanError};
 use crate::config::Resolved;
-use crate::policy::{HostPattern, Policy, Rule, Verdict};
+use crate::policy::{HostPattern, MOST_NAMED_PORTS, Policy, Rule, Verdict};
 
 /// A session's own network: six addresses, of which two are used.
 const SESSION_PREFIX: u8 = 29;
 
 /// Router ports of named ports start here; 80 and 443 are below, and unprivileged test tools stay out of the way.
 const FIRST_ROUTER_PORT: u16 = 20_000;
-
-/// As many as there are ports above, and fewer than the loopback addresses 127.0.1.2 to 127.0.255.254.
-const MAX_ROUTES: usize = 20_000;
 
 /// The last quarter of the pool: one definition, one hashed name, shared by all routers.
 pub(super) fn egress_network(resolved: &Resolved) -> Result<Ipv4Net, PlanError> {
@@ -81,9 +78,6 @@ fn tcp_routes(policy: &Policy) -> Result<Vec<TcpRoute>, PlanError> {
             wanted.entry((host.clone(), *port)).or_insert(rule);
         }
     }
-    if wanted.len() > MAX_ROUTES {
-        return Err(PlanError::TooManyRoutes(wanted.len(), MAX_ROUTES));
-    }
     let mut loopbacks: BTreeMap<String, Ipv4Addr> = BTreeMap::new();
     let mut routes = Vec::new();
     for ((host, port), rule) in wanted {
@@ -94,12 +88,15 @@ fn tcp_routes(policy: &Policy) -> Result<Vec<TcpRoute>, PlanError> {
         }
         let next = nth_loopback(loopbacks.len());
         let loopback = *loopbacks.entry(host.clone()).or_insert(next);
+        if routes.len() == MOST_NAMED_PORTS {
+            return Err(PlanError::TooManyRoutes(MOST_NAMED_PORTS));
+        }
         routes.push(TcpRoute {
             name: inside_name(&rule.pattern, &host),
             host,
             port,
             loopback,
-            // Below MAX_ROUTES, so it fits.
+            // Below MOST_NAMED_PORTS, so it fits.
             router_port: FIRST_ROUTER_PORT.saturating_add(u16::try_from(routes.len()).unwrap_or(u16::MAX)),
             private: decision.private,
             rule: decision.rule.unwrap_or_else(|| rule.id.clone()),

@@ -27,6 +27,12 @@ impl HostName {
         Self(if base.is_empty() { "*".to_owned() } else { format!("*.{base}") })
     }
 
+    /// The spelling that a person typed, in the form that goes over the wire: U-labels become A-labels (UTS 46), as in config entries.
+    /// A text that is not a host name comes back as it is, for the policy to refuse.
+    pub fn typed(text: &str) -> String {
+        to_ascii(text).unwrap_or_else(|_| text.to_owned())
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0

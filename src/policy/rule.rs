@@ -158,6 +158,9 @@ impl RuleSet {
     }
 }
 
+/// The most `host:port` pairs that one router listens for.
+pub const MOST_NAMED_PORTS: usize = 5_000;
+
 /// Everything that decides about egress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

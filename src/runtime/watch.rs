@@ -17,7 +17,7 @@ mod rules;
 
 use rules::Place;
 
-use crate::diagnostic::is_hidden;
+use crate::visible::is_hidden;
 
 /// Directories below the workspace that are looked into.
 const DEPTH: usize = 4;

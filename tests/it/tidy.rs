@@ -4,8 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up; an import goes to the same room or to an earlier one.
-const FLOORS: &[&[&str]] =
-    &[&["source"], &["policy", "diagnostic"], &["config", "router"], &["plan"], &["emit"], &["runtime"], &["cli"]];
+const FLOORS: &[&[&str]] = &[
+    &["source", "visible"],
+    &["policy", "diagnostic"],
+    &["config", "router"],
+    &["plan"],
+    &["emit"],
+    &["runtime"],
+    &["cli"],
+];
 
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();

@@ -1,8 +1,9 @@
 //! Bytes to text, and the characters that no config file may have.
 
 use super::syntax;
-use crate::diagnostic::{Diagnostic, is_hidden};
+use crate::diagnostic::Diagnostic;
 use crate::source::{FileId, Span};
+use crate::visible::is_hidden;
 
 /// The bytes are not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use sandboxc::policy::{Decision, GraphqlKind, HttpRequest, Policy, Verdict};
+use sandboxc::policy::{Decision, GraphqlKind, HostName, HttpRequest, Policy, Verdict};
 use serde_json::Value;
 
 use super::by_config;
@@ -33,6 +33,7 @@ const NOT_IN_URLS: &str = "paths/fragment";
 
 /// Host, port, and path and query of a question; no path where only the connection is meant.
 fn target(text: &str) -> (String, u16, Option<String>) {
+    // As `explain` reads what a person types; names on the wire are the router's to judge.
     let plain = |host: &str, port: u16| match host.rsplit_once(':').filter(|(host, _)| !host.ends_with(']')) {
         Some((host, port)) if !host.contains(':') => (host.to_owned(), port.parse().unwrap()),
         _ => (host.to_owned(), port),
@@ -58,7 +59,8 @@ fn asked(case: &Case) -> (String, String) {
 
 fn decide(policy: &Policy, case: &Case) -> Decision {
     let (method, question) = asked(case);
-    match target(&question) {
+    let (host, port, path) = target(&question);
+    match (HostName::typed(&host), port, path) {
         (host, port, None) => policy.decide(&host, port),
         (host, port, Some(path)) => policy.decide_request(&host, port, &HttpRequest { method: &method, target: &path }),
     }

@@ -1,4 +1,7 @@
-//! Characters that a terminal acts on or does not show, made visible: what is printed here was written by strangers.
+//! Characters that a terminal acts on or does not show, made visible.
+//!
+//! Paths, names and messages come from strangers. Whatever shows them to a person (`cli`, the header of a manifest, diagnostics) writes
+//! them through this module. May depend on nothing.
 
 /// True for characters that can hide or reorder text: controls, line separators, bidirectional overrides.
 pub fn is_hidden(c: char) -> bool {
@@ -8,8 +11,8 @@ pub fn is_hidden(c: char) -> bool {
         || ('\u{2066}'..='\u{2069}').contains(&c)
 }
 
-/// The text with hidden characters written as `\u{…}`.
-pub(super) fn escaped(text: &str) -> String {
+/// The text with hidden characters written as `\u{…}`. Everything that a stranger named goes through it before it is shown.
+pub fn escaped(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
         if is_hidden(c) {
             out.extend(c.escape_unicode());
@@ -22,7 +25,7 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// The text with hidden characters replaced by visible ones of the same length, so that offsets stay right. Tabs and
 /// line feeds stay, and so do one-byte controls: the drawing library replaces all of these itself.
-pub(super) fn masked(text: &str) -> String {
+pub(crate) fn masked(text: &str) -> String {
     let mask = |c: char| match c.len_utf8() {
         2 if is_hidden(c) => '\u{bf}',
         3 if is_hidden(c) => '\u{fffd}',
