@@ -17,6 +17,7 @@ pub mod materials;
 pub mod netlog;
 pub mod objects;
 pub mod orphans;
+pub mod output;
 pub mod podman;
 pub mod redact;
 pub mod registry;
@@ -25,7 +26,6 @@ pub mod state;
 pub mod stop;
 pub mod systemd;
 pub mod watch;
-pub mod write;
 
 use thiserror::Error;
 

@@ -10,7 +10,8 @@ use crate::config::Resolved;
 use crate::emit::quadlet::Units;
 use crate::emit::{File, Podman, script, tree};
 use crate::plan::{Command, Keeper, Request, plan};
-use crate::runtime::{exit, write};
+use crate::runtime::exit;
+use crate::runtime::output::{self, Inside};
 
 /// The session of a manifest that nobody named: the same every time, so that the bytes are.
 pub(super) const DEFAULT_SESSION: &str = "default";
@@ -49,7 +50,7 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     let plan = plan(Request { resolved: &resolved, session, command: &Command::Run(words), attempt: 0, keeper })?;
     let podman = args.plan.podman.unwrap_or(Podman::FLOOR);
     if let (true, Some(dir)) = (quadlet, &args.output) {
-        let code = write_tree(dir, &tree::quadlet(&plan, podman)?)?;
+        let code = write_tree(dir, &tree::quadlet(&plan, podman)?, &resolved)?;
         say(&format!(
             "sandboxc: `sandboxc install {}` places them; the unit to start is {}",
             dir.join(session).display(),
@@ -60,7 +61,7 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     tell_limits(&plan, podman, args.plan.strict)?;
     let compiled = tree::compile(&plan, podman)?;
     if let Some(dir) = &args.output {
-        return write_tree(dir, &tree::tree(&plan, &compiled)?);
+        return write_tree(dir, &tree::tree(&plan, &compiled)?, &resolved);
     }
     match args.target {
         Target::Script => print(&script::script(&plan, &compiled.stream)?.text)?,
@@ -81,8 +82,8 @@ pub(super) fn words(given: &[String], resolved: &Resolved) -> Result<Vec<String>
     Ok(words)
 }
 
-fn write_tree(dir: &Path, files: &[File]) -> Result<u8, Failure> {
-    write::tree(dir, files)?;
+fn write_tree(dir: &Path, files: &[File], resolved: &Resolved) -> Result<u8, Failure> {
+    output::tree(dir, files, &Inside::of(resolved))?;
     say(&format!("sandboxc: {} files in {}", files.len(), dir.display()));
     Ok(0)
 }

@@ -11,6 +11,7 @@ use super::{ConfigArgs, Failure};
 use crate::emit::quadlet::{MATERIALS_ROLE, PROGRAM_DIRS};
 use crate::emit::{File, Podman as Version, tree};
 use crate::plan::{Command, Keeper, Request, plan, session_is_valid};
+use crate::runtime::output::Inside;
 use crate::runtime::podman::Podman;
 use crate::runtime::systemd::UserManager;
 use crate::runtime::{exit, host};
@@ -137,6 +138,7 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
     }
     let resolved = context.resolve(&config, true, exit::USAGE)?;
     host::check_read_only_mounts(&resolved)?;
+    UserManager::new(&context.config_home()?).check(&Inside::of(&resolved))?;
     let words: Vec<String> = match args.command.is_empty() {
         true => resolved.command.iter().map(|word| word.value.clone()).collect(),
         false => args.command.clone(),

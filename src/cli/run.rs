@@ -15,7 +15,8 @@ use crate::runtime::exec::{Ended, Exec, Signals, exec};
 use crate::runtime::fault::point;
 use crate::runtime::gc::{self, Scope};
 use crate::runtime::materials;
-use crate::runtime::netlog::{self, NetworkLog};
+use crate::runtime::netlog::NetworkLog;
+use crate::runtime::output::{self, Inside};
 use crate::runtime::podman::Podman;
 use crate::runtime::redact::Redactor;
 use crate::runtime::registry::{Record, Registry, Stage};
@@ -87,7 +88,7 @@ fn start(context: &Context, args: &RunArgs, config: (&Resolved, &SecretValues)) 
     let resolved = config.0;
     host::check()?;
     host::check_read_only_mounts(resolved)?;
-    let log = args.network_log.as_deref().map(netlog::open).transpose()?;
+    let log = args.network_log.as_deref().map(|path| output::append(path, &Inside::of(resolved))).transpose()?;
     let session = match &args.plan.session {
         Some(session) => session.clone(),
         None => host::random_session()?,

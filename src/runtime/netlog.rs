@@ -3,9 +3,8 @@
 //! nginx writes JSON to stdout, dnsmasq text to stderr. The verdict is long settled when a line gets here; failing to
 //! write one changes nothing but the log.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +13,6 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 
-use super::RuntimeError;
 use super::ctrlog::{Follower, Stream};
 use super::redact::Redactor;
 use crate::plan::Plan;
@@ -25,17 +23,6 @@ use crate::policy::{HostName, Policy, Reason, Verdict, canonical, parse_dns_line
 pub struct NetworkLog {
     stopped: Arc<AtomicBool>,
     reader: JoinHandle<()>,
-}
-
-/// Opens the log for appending, never through a link.
-pub fn open(path: &Path) -> Result<File, RuntimeError> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
-        .open(path)
-        .map_err(RuntimeError::io(format!("opening the network log {}", path.display())))
 }
 
 impl NetworkLog {

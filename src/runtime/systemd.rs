@@ -9,7 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::{RuntimeError, write};
+use super::RuntimeError;
+use super::output::{self, Inside};
 use crate::emit::File;
 use crate::emit::quadlet::service_of;
 
@@ -70,6 +71,12 @@ impl UserManager {
         Self { containers: config_home.join("containers"), native: config_home.join("systemd/user") }
     }
 
+    /// Refuses a sandbox that would write its own units.
+    pub fn check(&self, inside: &Inside) -> Result<(), RuntimeError> {
+        inside.check(&self.containers.join("systemd"))?;
+        inside.check(&self.native)
+    }
+
     fn place(&self, session: &str) -> PathBuf {
         self.containers.join("systemd").join(session)
     }
@@ -89,7 +96,7 @@ impl UserManager {
             )));
         }
         let beside = self.beside()?;
-        write::tree(beside.path(), files)?;
+        output::tree(beside.path(), files, &Inside::default())?;
         let new = beside.path().join(session);
         exchange(&new, &place, old.is_some())?;
         let gone: Vec<&String> = old.iter().flat_map(|old| &old.native).filter(|t| !units.native.contains(t)).collect();
@@ -110,7 +117,7 @@ impl UserManager {
         let native: Vec<File> =
             files.iter().filter(is_native).map(|file| File::new(file.name(), file.text.as_str())).collect();
         if !native.is_empty() {
-            write::tree(&self.native, &native)?;
+            output::tree(&self.native, &native, &Inside::default())?;
         }
         Self::reload()?;
         Self::verify(units, place)?;

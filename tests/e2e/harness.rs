@@ -104,7 +104,16 @@ impl Sandbox {
 
     /// sandboxc with a scrubbed environment, in the repo.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sandboxc"));
+        self.program(env!("CARGO_BIN_EXE_sandboxc"), args)
+    }
+
+    /// A shell line, with the same environment and in the repo.
+    pub fn in_shell(&self, line: &str) -> Command {
+        self.program("sh", &["-c", line])
+    }
+
+    fn program(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.repo()).env_clear().stdin(Stdio::null());
         for name in ["PATH", "HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"] {
             command.envs(std::env::var_os(name).map(|value| (name, value)));

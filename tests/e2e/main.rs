@@ -25,6 +25,7 @@ mod live;
 mod log;
 mod memory;
 mod network;
+mod outputs;
 mod overrides;
 mod protect;
 mod quadlet;

@@ -137,6 +137,44 @@ fn every_podman_is_made_in_one_place() {
     }
 }
 
+/// What a person has us write may lie where an agent writes, too: `runtime/output` opens it. The others write where nobody
+/// else does: below the runtime directory, in a fresh temporary directory, in the user's own config.
+#[test]
+fn one_module_opens_outputs() {
+    let words = [
+        "OpenOptions",
+        "File::create",
+        "fs::write(",
+        "fs::rename",
+        "fs::copy",
+        "create_dir",
+        "DirBuilder",
+        "renameat",
+        "OFlags::CREATE",
+        "hard_link",
+    ];
+    let known = [
+        "config/load.rs",
+        "runtime/image.rs",
+        "runtime/materials.rs",
+        "runtime/output.rs",
+        "runtime/podman.rs",
+        "runtime/registry.rs",
+        "runtime/state.rs",
+        "runtime/systemd.rs",
+        // Only reads.
+        "runtime/watch.rs",
+    ];
+    for path in sources(&root().join("src")) {
+        let code = code(&path);
+        let name = path.strip_prefix(root().join("src")).unwrap().to_str().unwrap();
+        if let Some(word) = words.iter().find(|word| code.contains(*word)) {
+            let fine = known.contains(&name) || name.ends_with("tests.rs");
+            assert!(fine, "{name} has {word}: open what a person named by `runtime/output`");
+        }
+    }
+}
+
 #[test]
 fn files_stay_readable() {
     for dir in ["src", "tests"] {

@@ -1,0 +1,240 @@
+//! Files that somebody asked us to write: the only place that opens one.
+//!
+//! Invariant: what runs in a sandbox can neither change, redirect nor block an output. So none lies where the sandbox
+//! writes, no component of a path that is opened is a link, and opening never waits.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fchmod, fcntl_getfl, fcntl_setfl, fstat, mkdirat, openat2,
+    renameat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::RuntimeError;
+use crate::config::Resolved;
+use crate::emit;
+use crate::visible::escaped;
+
+/// As many links as the kernel follows in one path (`path_resolution(7)`).
+const LINKS: usize = 40;
+
+/// No link of any kind, anywhere in the path.
+const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
+
+/// What of the host a sandbox writes.
+#[derive(Clone, Debug, Default)]
+pub struct Inside {
+    /// Absolute, without links.
+    writable: Vec<PathBuf>,
+    /// Parts of them that are read-only inside.
+    kept: Vec<PathBuf>,
+}
+
+impl Inside {
+    /// What the sandbox of this config writes.
+    pub fn of(resolved: &Resolved) -> Self {
+        let workspace = &resolved.workspace;
+        let mounts = resolved.mounts.iter().filter(|mount| !mount.read_only).map(|mount| &mount.source);
+        Self {
+            writable: (!workspace.read_only).then_some(&workspace.source).into_iter().chain(mounts).cloned().collect(),
+            kept: workspace.protect.iter().map(|part| workspace.source.join(&part.path)).collect(),
+        }
+    }
+
+    /// True if names in this directory can change at any time.
+    fn writes(&self, dir: &Path) -> bool {
+        let below = |all: &[PathBuf]| all.iter().any(|one| dir.starts_with(one));
+        below(&self.writable) && !below(&self.kept)
+    }
+
+    /// Refuses a directory that an output must not lie in. It need not exist yet.
+    pub fn check(&self, dir: &Path) -> Result<(), RuntimeError> {
+        self.place(dir).map(drop)
+    }
+
+    /// The directory without links, refused if the sandbox writes in it.
+    fn place(&self, dir: &Path) -> Result<PathBuf, RuntimeError> {
+        let real = self.real(dir)?;
+        if !self.writes(&real) {
+            return Ok(real);
+        }
+        Err(RuntimeError::Host(format!(
+            "{} is where the command of this sandbox writes, so it could change the output: name a place outside \
+             of the workspace and of writable mounts, or one that is read-only inside, such as `.sandboxc`",
+            shown(dir)
+        )))
+    }
+
+    /// The path without links, `.` and `..`. What does not exist is taken as it is written.
+    fn real(&self, path: &Path) -> Result<PathBuf, RuntimeError> {
+        let doing = || RuntimeError::io(format!("looking for {}", shown(path)));
+        let mut rest = parts(&std::path::absolute(path).map_err(doing())?);
+        let (mut real, mut links) = (PathBuf::from("/"), 0);
+        while let Some(part) = rest.pop_front() {
+            if part == ".." {
+                real.pop();
+                continue;
+            }
+            let next = real.join(&part);
+            let Ok(target) = fs::read_link(&next) else {
+                real = next;
+                continue;
+            };
+            links += 1;
+            if links > LINKS {
+                return Err(doing()(Errno::LOOP.into()));
+            }
+            if self.writes(&real) {
+                return Err(RuntimeError::Host(format!(
+                    "{} is a link that the command of this sandbox can change: name the place itself",
+                    shown(&next)
+                )));
+            }
+            if target.is_absolute() {
+                real = PathBuf::from("/");
+            }
+            let mut all = parts(&target);
+            all.append(&mut rest);
+            rest = all;
+        }
+        Ok(real)
+    }
+}
+
+fn parts(path: &Path) -> VecDeque<OsString> {
+    let part = |part: Component<'_>| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(part).collect()
+}
+
+/// A path on one line.
+fn shown(path: &Path) -> String {
+    escaped(&path.display().to_string())
+}
+
+/// Opens a file for appending and makes it if it is missing, mode 0600. A pipe, a socket and a disk are refused; our own
+/// descriptors can be named as `/dev/stderr` or `/dev/fd/N`, whatever they are.
+pub fn append(path: &Path, inside: &Inside) -> Result<File, RuntimeError> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let refuse = |why: &str| RuntimeError::Host(format!("{} cannot be written to: {why}", shown(path)));
+    let own = own_descriptor(path);
+    let opened = if let Some(own) = &own {
+        if fs::read_link(own).is_ok_and(|to| to.parent().is_some_and(|dir| inside.writes(dir))) {
+            return Err(refuse("it is open on a file that the command of this sandbox can change"));
+        }
+        rustix::fs::open(own, flags, Mode::empty())
+    } else {
+        let name = path.file_name().ok_or_else(|| refuse("it names no file"))?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = inside.place(dir)?;
+        openat2(CWD, dir.join(name), flags | OFlags::CREATE, Mode::RUSR | Mode::WUSR, NO_LINKS)
+    };
+    let file = opened.map_err(|error| match error {
+        Errno::LOOP => refuse("it is a link; name the file itself"),
+        Errno::NXIO => refuse("it is a socket, or a pipe that nobody reads"),
+        error => refuse(&io::Error::from(error).to_string()),
+    })?;
+    let kind = FileType::from_raw_mode(fstat(&file).map_err(|error| refuse(&error.to_string()))?.st_mode);
+    if own.is_none() && !matches!(kind, FileType::RegularFile | FileType::CharacterDevice) {
+        return Err(refuse("it is neither a file nor a terminal"));
+    }
+    // Only opening must not wait; a terminal that is slow is no reason to lose lines.
+    let waits = fcntl_getfl(&file).and_then(|now| fcntl_setfl(&file, now - OFlags::NONBLOCK));
+    waits.map_err(|error| refuse(&error.to_string()))?;
+    Ok(File::from(file))
+}
+
+/// Where the kernel has the descriptor of ours that a path means.
+fn own_descriptor(path: &Path) -> Option<PathBuf> {
+    let number = match path.to_str()? {
+        "/dev/stdout" => "1",
+        "/dev/stderr" => "2",
+        text => text.strip_prefix("/dev/fd/").or_else(|| text.strip_prefix("/proc/self/fd/"))?,
+    };
+    let number: u32 = number.parse().ok()?;
+    Some(PathBuf::from(format!("/proc/self/fd/{number}")))
+}
+
+/// Writes a tree below `dir`, which is made if it is missing. Each file is written beside its place and renamed, so
+/// nobody reads half of it, and a link at its place is replaced.
+pub fn tree(dir: &Path, files: &[emit::File], inside: &Inside) -> Result<(), RuntimeError> {
+    let real = inside.place(dir)?;
+    let root = make_dir(&real).map_err(|error| RuntimeError::Io(format!("making {}", shown(dir)), error.into()))?;
+    for file in files {
+        let path = dir.join(&file.path);
+        let failed = |error: io::Error| RuntimeError::Io(format!("writing {}", shown(&path)), error);
+        write(&root, file).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Opens a directory without following a link; what of it is missing is made.
+fn make_dir(real: &Path) -> Result<OwnedFd, Errno> {
+    match open_dir(CWD, real) {
+        Err(Errno::NOENT) => {}
+        opened => return opened,
+    }
+    let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else { return Err(Errno::NOENT) };
+    let parent = make_dir(parent)?;
+    make_child(&parent, name, Mode::from_raw_mode(0o777)).map(|(child, _)| child)
+}
+
+fn open_dir(at: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+    openat2(at, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), NO_LINKS)
+}
+
+/// A directory in another one, and whether it was made.
+fn make_child(parent: &OwnedFd, name: &OsStr, mode: Mode) -> Result<(OwnedFd, bool), Errno> {
+    let new = match mkdirat(parent, name, mode) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(error) => return Err(error),
+    };
+    Ok((open_dir(parent, Path::new(name))?, new))
+}
+
+fn write(root: &OwnedFd, file: &emit::File) -> io::Result<()> {
+    let path = Path::new(&file.path);
+    let name = path.file_name().ok_or(Errno::INVAL)?;
+    let mut dir = root.try_clone()?;
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        let Component::Normal(part) = part else { return Err(Errno::INVAL.into()) };
+        let (child, new) = make_child(&dir, part, Mode::from_raw_mode(0o755))?;
+        if new {
+            // Mounted in containers that run as nobody of this host, whatever the umask.
+            let opened = openat2(&child, ".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), NO_LINKS)?;
+            fchmod(opened, Mode::from_raw_mode(0o755))?;
+        }
+        dir = child;
+    }
+    let beside = temporary_name()?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut text = File::from(openat2(&dir, &beside, flags, Mode::RUSR | Mode::WUSR, NO_LINKS)?);
+    let mode = Mode::from_raw_mode(if file.executable { 0o755 } else { 0o644 });
+    let written = text.write_all(file.text.as_bytes()).and_then(|()| Ok(fchmod(&text, mode)?));
+    let placed = written.and_then(|()| Ok(renameat(&dir, &beside, &dir, name)?));
+    if placed.is_err() {
+        // What went wrong first is what is said.
+        let _ = unlinkat(&dir, &beside, AtFlags::empty());
+    }
+    placed
+}
+
+fn temporary_name() -> io::Result<String> {
+    let mut bytes = [0_u8; 8];
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(bytes.iter().fold(".sandboxc-".to_owned(), |name, byte| name + &format!("{byte:02x}")))
+}
+
+#[cfg(test)]
+mod tests;

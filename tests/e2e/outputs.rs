@@ -1,0 +1,67 @@
+//! What we write for a person: never where the sandbox writes, through no link, without waiting.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::harness::{REPO, SERVER, Sandbox, code, text};
+
+/// Both identities, since root inside may do more to a file.
+fn both() -> [Sandbox; 2] {
+    ["host-user", "root"].map(|identity| Sandbox::with(&format!("{REPO}identity: {identity}\n"), SERVER))
+}
+
+fn refused(sandbox: &Sandbox, args: &[&str], word: &str) {
+    let output = sandbox.command(args).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!((code(&output), said.lines().count()), (125, 1), "{args:?}: {said}");
+    assert!(said.contains(word), "{args:?}: {said}");
+}
+
+#[test]
+fn an_output_where_the_command_writes_is_refused_before_anything_starts() {
+    for sandbox in both() {
+        fs::create_dir(sandbox.scratch("elsewhere")).unwrap();
+        symlink(sandbox.scratch("elsewhere"), sandbox.repo().join("logs")).unwrap();
+        assert!(Command::new("mkfifo").arg(sandbox.scratch("pipe")).status().unwrap().success());
+        for (path, word) in [
+            ("net.log", "where the command of this sandbox writes"),
+            ("logs/net.log", "is a link that the command of this sandbox can change"),
+            ("../pipe", "a pipe"),
+        ] {
+            refused(&sandbox, &["run", "--network-log", path, "--", "touch", "started"], word);
+        }
+        for target in ["kube", "quadlet"] {
+            refused(&sandbox, &["compile", "--target", target, "-o", "compiled", "--", "true"], "the command of this");
+            refused(&sandbox, &["compile", "--target", target, "-o", "logs/x", "--", "true"], "is a link");
+        }
+        let names: Vec<_> = fs::read_dir(sandbox.repo()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert_eq!(fs::read_dir(sandbox.scratch("elsewhere")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn outputs_beside_the_workspace_and_in_a_part_that_is_read_only_inside_are_written() {
+    for sandbox in both() {
+        let script = "curl -s -o /dev/null https://api.example.com/; echo x >>.sandboxc/net.log; echo $?";
+        for path in ["../net.log", ".sandboxc/net.log", "/dev/fd/5"] {
+            let run = format!(
+                "exec {} run --network-log {path} -- sh -c '{script}' 5>>../fd.log",
+                env!("CARGO_BIN_EXE_sandboxc")
+            );
+            let output = sandbox.in_shell(&run).output().unwrap();
+            assert_eq!(code(&output), 0, "{path}: {}", text(&output.stderr));
+            assert_ne!(text(&output.stdout), "0\n", "{path}: the command wrote our log");
+        }
+        for log in ["net.log", "repo/.sandboxc/net.log", "fd.log"] {
+            let log = fs::read_to_string(sandbox.scratch(log)).unwrap();
+            assert_eq!(log.lines().count(), 1, "{log}");
+        }
+        let compile = sandbox.command(&["compile", "-o", ".sandboxc/compiled", "--", "true"]).output().unwrap();
+        assert_eq!(code(&compile), 0, "{}", text(&compile.stderr));
+        let edit = sandbox.run(&["sh", "-c", "echo evil >>.sandboxc/compiled/run.sh"]);
+        assert_ne!(code(&edit), 0);
+        assert!(!fs::read_to_string(sandbox.repo().join(".sandboxc/compiled/run.sh")).unwrap().contains("evil"));
+    }
+}
