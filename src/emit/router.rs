@@ -8,6 +8,7 @@ mod dns;
 mod github;
 mod hosts;
 mod inspect;
+mod policy_file;
 mod render;
 mod tcp;
 
@@ -17,6 +18,8 @@ use serde_json::{Map, Value, json};
 use super::File;
 use crate::plan::SandboxNetwork;
 use crate::policy::{Policy, Reason};
+
+pub use policy_file::policy_file;
 
 use credentials::Credentials;
 use inspect::Asked;

@@ -1,5 +1,9 @@
 //! Names: what the agent may resolve, and what the router resolves before it dials.
 
+mod names;
 mod resolver;
+mod server;
 
+pub use names::{Answer, Names, Refused};
 pub use resolver::{ResolveError, Resolver};
+pub use server::{Current, Server, Sink};

@@ -69,7 +69,7 @@ pub(super) fn check_addresses<'a>(
     Ok(())
 }
 
-fn check_address(
+pub(super) fn check_address(
     net: &SandboxNetwork,
     policy: &Policy,
     address: Ipv4Addr,

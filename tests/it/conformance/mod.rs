@@ -5,6 +5,7 @@
 
 pub mod case;
 pub mod decide;
+pub mod dns;
 pub mod text;
 
 use std::collections::{BTreeMap, BTreeSet};

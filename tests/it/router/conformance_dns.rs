@@ -1,6 +1,5 @@
 //! Queries of names in the corpus: what the router's name server answers, what it says of them, and that it asks nobody.
 
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sandboxc::policy::parse_dns_line;
@@ -9,25 +8,22 @@ use serde_json::{Value, json};
 use super::conformance::says;
 use super::wire::{Wire, dns_socket, query};
 use super::world::World;
-use crate::conformance::case::{Case, Step};
-use crate::conformance::text::Secrets;
-
-const CODES: [&str; 6] = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"];
-/// Those of an answer to what was understood.
-const GOOD: [&str; 2] = ["NOERROR", "NXDOMAIN"];
+use crate::conformance::case::Case;
+use crate::conformance::dns::{check, message};
 
 /// Runs one case; a difference is a panic.
 pub fn run(world: &World, case: &Case) {
-    let [Step::Send(text)] = &case.steps[..] else { panic!("one query") };
-    let sent = text.fill(&Secrets::default());
+    let (sent, tcp) = message(case);
     let outside = world.read("dns.log");
     let before = refused(world).len();
-    let tcp = case.connect.transport.as_deref() == Some("tcp");
     let answer = if tcp { over_tcp(world, &sent) } else { over_udp(world, &sent) };
     let message = if tcp { &sent[2..] } else { &sent };
     match answer {
         None => assert_eq!(case.expect.status, ["error"], "no answer"),
-        Some(answer) => check(world, case, message, &answer),
+        Some(answer) => {
+            let named = |host: &str| world.net.tcp.iter().find(|route| route.name == host).map(|route| route.loopback);
+            check(named, world.net.web_loopback, case, message, &answer);
+        }
     }
     // Refused last, so that what was said before it is all there is.
     let last = format!("last-{}.test", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -79,59 +75,4 @@ fn over_udp(world: &World, message: &[u8]) -> Option<Vec<u8>> {
 fn over_tcp(world: &World, framed: &[u8]) -> Option<Vec<u8>> {
     let answer = Wire::to_router(world, 53).send(framed).end().rest().expect("the end");
     (!answer.is_empty()).then(|| answer[2..].to_vec())
-}
-
-fn check(world: &World, case: &Case, message: &[u8], answer: &[u8]) {
-    assert!(answer[..2] == message[..2] && answer[2] & 0x80 != 0, "no answer to it: {answer:x?}");
-    let code = CODES[usize::from(answer[3] & 15)];
-    match case.expect.status[0].as_str() {
-        "error" => assert!(!GOOD.contains(&code), "{answer:x?}"),
-        wanted => assert_eq!(code, wanted, "{answer:x?}"),
-    }
-    let addresses = addresses(answer);
-    match case.expect.address.as_deref() {
-        Some("none") => assert!(addresses.is_empty(), "{answer:x?}"),
-        Some("inside") => {
-            let (host, _) = case.question.1.rsplit_once(':').expect("HOST:PORT");
-            let named = world.net.tcp.iter().find(|route| route.name == *host).map(|route| route.loopback);
-            assert_eq!(addresses, [named.unwrap_or(world.net.web_loopback)], "{answer:x?}");
-        }
-        other => panic!("`address: {other:?}`"),
-    }
-    if GOOD.contains(&code) {
-        let question = &message[12..end_of_question(message)];
-        assert_eq!(&answer[12..12 + question.len()], question, "the question comes back as it was asked");
-    }
-}
-
-/// Where the first question ends.
-fn end_of_question(message: &[u8]) -> usize {
-    end_of_name(message, 12) + 4
-}
-
-fn end_of_name(message: &[u8], mut at: usize) -> usize {
-    loop {
-        match message[at] {
-            0 => return at + 1,
-            0xc0.. => return at + 2,
-            length => at += 1 + usize::from(length),
-        }
-    }
-}
-
-/// The addresses of an answer, which holds no other record: each is an A record, or the test fails.
-fn addresses(answer: &[u8]) -> Vec<Ipv4Addr> {
-    let count = |at: usize| u16::from_be_bytes([answer[at], answer[at + 1]]);
-    assert_eq!(count(8), 0, "an authority: {answer:x?}");
-    let mut at = 12;
-    for _ in 0..count(4) {
-        at = end_of_name(answer, at) + 4;
-    }
-    let one = |_| {
-        at = end_of_name(answer, at);
-        let [0, 1, 0, 1, _, _, _, _, 0, 4, a, b, c, d] = answer[at..at + 14] else { panic!("no A: {answer:x?}") };
-        at += 14;
-        Ipv4Addr::new(a, b, c, d)
-    };
-    (0..count(6)).map(one).collect()
 }

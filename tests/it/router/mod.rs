@@ -4,7 +4,7 @@
 
 mod aws;
 mod bodies;
-mod conformance;
+pub mod conformance;
 mod conformance_dns;
 mod differential;
 mod dns;

@@ -1,0 +1,165 @@
+//! What the agent's name server answers: allowed names lead to loopback addresses of the agent pod, where the way to the
+//! router begins; every other name does not exist. Pure: a message in, a message out, and nobody is ever asked.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use hickory_proto::op::{DEFAULT_MAX_PAYLOAD_LEN, Edns, Message, MessageType, Metadata, OpCode, ResponseCode};
+use hickory_proto::rr::rdata::A;
+use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
+use hickory_proto::serialize::binary::{BinDecodable as _, BinDecoder};
+use serde::Serialize;
+
+use crate::policy::{HostName, Reason, RuleId, Verdict};
+use crate::router::PolicyFile;
+
+/// How long an answer holds, in seconds.
+const TTL: u32 = 30;
+
+/// Bytes of a message's head (RFC 1035 4.1.1).
+const HEAD: usize = 12;
+
+/// The names of one policy.
+#[derive(Debug)]
+pub struct Names {
+    file: Arc<PolicyFile>,
+    named: HashMap<String, Ipv4Addr>,
+}
+
+/// A refused name, as the log has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// `dns`.
+    pub tier: &'static str,
+    /// `deny`.
+    pub verdict: &'static str,
+    /// The rule that refused it, if one did.
+    pub rule: Option<RuleId>,
+    /// [`Reason::code`].
+    pub reason: &'static str,
+    /// The name in its normal form, or as it was asked, in the presentation format of RFC 1035 5.1 (`\DDD`), if it has none.
+    pub host: String,
+    /// 53.
+    pub port: u16,
+    /// Where one line stands for many names, how many; the other fields are those of the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+/// What comes of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// What is sent back, if anything.
+    pub bytes: Option<Vec<u8>>,
+    /// What the log says, if anything.
+    pub refused: Option<Refused>,
+}
+
+impl Names {
+    /// The names that a policy allows.
+    pub fn new(file: Arc<PolicyFile>) -> Self {
+        let named = file.tcp.iter().map(|route| (route.name.clone(), route.loopback)).collect();
+        Self { file, named }
+    }
+
+    /// Answers one message, as it came in a datagram or behind a length.
+    pub fn answer(&self, bytes: &[u8]) -> Answer {
+        let mut decoder = BinDecoder::new(bytes);
+        let read = Message::read(&mut decoder).ok().filter(|_| decoder.is_empty());
+        let Some(request) = read else { return Answer { bytes: malformed(bytes), refused: None } };
+        if request.metadata.message_type == MessageType::Response {
+            return Answer::default();
+        }
+        let mut reply = Message::response(request.metadata.id, request.metadata.op_code);
+        reply.metadata = Metadata::response_from_request(&request.metadata);
+        reply.metadata.recursion_available = true;
+        if request.edns.is_some() {
+            reply.set_edns(Edns::new().set_max_payload(DEFAULT_MAX_PAYLOAD_LEN).set_version(0).clone());
+        }
+        let (code, refused) = self.fill(&request, bytes, &mut reply);
+        reply.metadata.response_code = code;
+        Answer { bytes: reply.to_vec().ok(), refused }
+    }
+
+    fn fill(&self, request: &Message, bytes: &[u8], reply: &mut Message) -> (ResponseCode, Option<Refused>) {
+        if request.metadata.op_code != OpCode::Query {
+            return (ResponseCode::NotImp, None);
+        }
+        let plain = request.answers.is_empty() && request.authorities.is_empty() && has_no_pointer(bytes);
+        let ([question], true) = (request.queries.as_slice(), plain) else { return (ResponseCode::FormErr, None) };
+        reply.add_query(question.clone());
+        if request.edns.as_ref().is_some_and(|edns| edns.version() != 0) {
+            return (ResponseCode::BADVERS, None);
+        }
+        if question.query_class() != DNSClass::IN {
+            return (ResponseCode::Refused, None);
+        }
+        reply.metadata.authoritative = true;
+        match self.look_up(question.name()) {
+            Ok(address) => {
+                if matches!(question.query_type(), RecordType::A | RecordType::ANY) {
+                    reply.add_answer(Record::from_rdata(question.name().clone(), TTL, RData::A(A(address))));
+                }
+                (ResponseCode::NoError, None)
+            }
+            Err(refused) => (ResponseCode::NXDomain, Some(refused)),
+        }
+    }
+
+    /// The address of a name inside, or what the log says of it. A name exists iff it may be reached on 443 or 80, or has
+    /// a named port.
+    fn look_up(&self, name: &Name) -> Result<Ipv4Addr, Refused> {
+        // The presentation format: a dot within a label is escaped there, so it never passes for one between labels.
+        let text = name.to_ascii();
+        let lower = text.trim_end_matches('.').to_ascii_lowercase();
+        if lower == "localhost" || lower.ends_with(".localhost") {
+            return Ok(Ipv4Addr::LOCALHOST);
+        }
+        let refused = |host: &str, rule, reason: Reason| Refused {
+            tier: "dns",
+            verdict: "deny",
+            rule,
+            reason: reason.code(),
+            host: host.to_owned(),
+            port: 53,
+            count: None,
+        };
+        let Some(host) = HostName::from_wire(&text) else {
+            return Err(refused(if lower.is_empty() { "." } else { &lower }, None, Reason::BadHost));
+        };
+        if let Some(loopback) = self.named.get(host.as_str()) {
+            return Ok(*loopback);
+        }
+        let tls = self.file.policy.decide(host.as_str(), 443);
+        let web = || self.file.policy.decide(host.as_str(), 80).verdict;
+        if tls.verdict == Verdict::Allow || web() == Verdict::Allow {
+            return Ok(self.file.listen.web_loopback);
+        }
+        Err(refused(host.as_str(), tls.rule, tls.reason))
+    }
+}
+
+/// The answer to what cannot be read, unless it may be an answer itself or has no id.
+fn malformed(bytes: &[u8]) -> Option<Vec<u8>> {
+    let &[high, low, flags, ..] = bytes.get(..HEAD)? else { return None };
+    let is_query = flags & 0x80 == 0;
+    let op_code = OpCode::from_u8(flags >> 3 & 15);
+    let error = Message::error_msg(u16::from_be_bytes([high, low]), op_code, ResponseCode::FormErr);
+    is_query.then(|| error.to_vec().ok()).flatten()
+}
+
+/// True if the first question's name is spelt out: before it there is nothing that a pointer could mean.
+fn has_no_pointer(bytes: &[u8]) -> bool {
+    let mut rest = bytes.get(HEAD..).unwrap_or_default();
+    loop {
+        match rest.split_first() {
+            Some((0, _)) => return true,
+            Some((&length @ 1..=63, after)) => rest = after.get(usize::from(length)..).unwrap_or_default(),
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;
