@@ -1,5 +1,5 @@
 # The project's doors. Every target sets up what it needs, and says nothing when nothing is missing.
-.PHONY: demo test check lint unit router e2e machine vm bench deny golden host-down
+.PHONY: demo test check docs lint unit router e2e machine vm bench deny golden host-down
 
 HOST := tests/host/host
 
@@ -9,7 +9,7 @@ demo:
 
 ## Everything that CI runs
 test:
-	@scripts/test lint unit router e2e machine vm deny
+	@scripts/test lint docs unit router e2e machine vm deny
 
 ## The two-minute loop: no test host
 check:
@@ -17,6 +17,10 @@ check:
 
 lint unit router e2e machine vm deny:
 	@scripts/test $@
+
+## The documentation as a website, in target/docs
+docs:
+	@scripts/docs
 
 ## Speed and memory, printed as ratios measured in the same run
 bench:

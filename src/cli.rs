@@ -109,6 +109,11 @@ enum Target {
     Script,
 }
 
+/// The definition of the command line, for references, completions and manual pages.
+pub fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
 /// Parses the arguments and runs the command. The value is the exit code (DESIGN: 2 usage, 124, 125, the command's).
 pub fn main() -> u8 {
     match Cli::try_parse() {

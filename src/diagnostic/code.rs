@@ -21,6 +21,11 @@ macro_rules! codes {
                 match self { $(Self::$variant => $name,)+ }
             }
 
+            /// What it means, in a sentence or two, without the final period.
+            pub fn describe(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim().trim_end_matches('.'),)+ }
+            }
+
             /// Its severity.
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity,)+ }

@@ -4,6 +4,7 @@
 
 mod config;
 mod conformance;
+mod docs;
 mod emit;
 mod examples;
 mod fixture;

@@ -1,4 +1,4 @@
-//! The README stays true: its config compiles, its table means what it says, its shown errors are the real ones.
+//! README and docs stay true: their configs are valid, their tables mean what they say, shown errors are the real ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,22 +7,28 @@ use std::path::Path;
 use sandboxc::config::{Inputs, Loaded, load};
 use sandboxc::policy::Verdict;
 
-fn readme() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
+fn read(page: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap()
 }
 
-/// The fenced blocks of a language.
-fn blocks(language: &str) -> Vec<String> {
-    let text = readme();
+/// The fenced blocks of a language on a page.
+fn blocks(page: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
-    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+    read(page).split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
 fn load_text(yaml: &str) -> Loaded {
+    load_files(yaml, "version: 1\n")
+}
+
+fn load_files(yaml: &str, server: &str) -> Loaded {
     let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("config/sandboxc")).unwrap();
+    fs::write(dir.path().join("config/sandboxc/server.yaml"), server).unwrap();
     let repo = dir.path().join("repo");
     fs::create_dir_all(repo.join(".sandboxc")).unwrap();
     fs::write(repo.join(".sandboxc/sandbox.yaml"), yaml).unwrap();
+    fs::write(repo.join(".sandboxc/Containerfile"), "FROM docker.io/library/debian:trixie-slim\n").unwrap();
     load(&Inputs {
         repo_dir: repo.canonicalize().unwrap(),
         server_file: None,
@@ -36,7 +42,8 @@ fn load_text(yaml: &str) -> Loaded {
 
 #[test]
 fn the_shown_config_is_that_of_the_minimal_example() {
-    let yaml = blocks("yaml").remove(0);
+    let yaml = blocks("README.md", "yaml").remove(0);
+    assert_eq!(blocks("docs/quick-start.md", "yaml")[0], yaml);
     assert!(load_text(&yaml).resolved.is_some());
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/minimal/repo/.sandboxc/sandbox.yaml");
     let example = fs::read_to_string(example).unwrap();
@@ -46,38 +53,52 @@ fn the_shown_config_is_that_of_the_minimal_example() {
 
 #[test]
 fn the_shown_rules_and_credentials_are_those_of_the_inspecting_example() {
-    for file in ["repo/.sandboxc/sandbox.yaml", "server.yaml"] {
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/inspect").join(file);
-        let example = fs::read_to_string(example).unwrap();
-        let without_comment: Vec<&str> = example.lines().filter(|line| !line.starts_with('#')).collect();
-        assert!(blocks("yaml").contains(&(without_comment.join("\n") + "\n")), "{file}");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/inspect/server.yaml");
+    let example = fs::read_to_string(example).unwrap();
+    let without_comment: Vec<&str> = example.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(blocks("docs/secrets.md", "yaml").contains(&(without_comment.join("\n") + "\n")));
+}
+
+/// Every config on every page. One that has server keys is read as a server file.
+#[test]
+fn every_shown_config_is_valid() {
+    let mut pages = vec!["README.md".to_owned()];
+    for dir in ["docs", "docs/guides"] {
+        let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(dir)).unwrap().flatten();
+        let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "md"));
+        pages.extend(files.map(|path| format!("{dir}/{}", path.file_name().unwrap().to_str().unwrap())));
     }
+    let mut shown = 0;
+    for page in pages {
+        for yaml in blocks(&page, "yaml").iter().filter(|yaml| yaml.starts_with("version: 1")) {
+            let server = ["\nrepos:", "\ndefaults:", "\n  ceiling:"].iter().any(|key| yaml.contains(key));
+            let loaded = if server { load_files("version: 1\n", yaml) } else { load_text(yaml) };
+            assert!(!loaded.diagnostics.has_errors(), "{page}:\n{}", loaded.diagnostics.text(&loaded.sources, false));
+            shown += 1;
+        }
+    }
+    assert!(shown >= 8, "{shown}");
 }
 
 #[test]
-fn what_explain_says_of_the_inspecting_example_is_what_is_shown() {
-    let shown = blocks("console").into_iter().find_map(|block| {
-        let (command, text) = block.split_once('\n')?;
-        Some((command.strip_prefix("$ sandboxc explain --method ")?.to_owned(), text.to_owned()))
-    });
-    let (arguments, text) = shown.expect("an explanation");
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/inspect");
+fn what_explain_says_of_the_minimal_example_is_what_is_shown() {
+    let shown = blocks("README.md", "console").remove(0);
+    let (_, shown) = shown.split_once("$ sandboxc explain https://denied.example.com/\n").expect("an explanation");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/minimal");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_sandboxc"))
-        .args(["explain", "--name", "inspect", "--repo"])
+        .args(["explain", "https://denied.example.com/", "--repo"])
         .arg(example.join("repo"))
         .arg("--server")
         .arg(example.join("server.yaml"))
-        .arg("--method")
-        .args(arguments.split(' '))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), shown);
 }
 
 #[test]
 fn the_table_of_entries_means_what_it_says() {
-    let entries: Vec<String> = readme()
+    let entries: Vec<String> = read("docs/rules.md")
         .lines()
         .filter(|line| line.starts_with("| `") && line.contains("example.com") || line.contains("| `{host:"))
         .map(|line| line.split('`').nth(1).unwrap().to_owned())
@@ -109,8 +130,9 @@ fn the_table_of_entries_means_what_it_says() {
 
 #[test]
 fn the_shown_error_is_the_real_one() {
-    let shown =
-        blocks("console").into_iter().find_map(|block| block.strip_prefix("$ sandboxc validate\n").map(str::to_owned));
+    let shown = blocks("README.md", "console")
+        .into_iter()
+        .find_map(|block| block.strip_prefix("$ sandboxc validate\n").map(str::to_owned));
     let loaded = load_text("version: 1\nnetwork:\n  allow_hosst: [api.example.com]\n");
     let text = loaded.diagnostics.text(&loaded.sources, false);
     let path = text.split("--> ").nth(1).unwrap().split(".sandboxc").next().unwrap().to_owned();

@@ -14,7 +14,8 @@ fn bad() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/bad")
 }
 
-fn fixtures() -> Vec<String> {
+/// Names of all fixtures, sorted.
+pub fn fixtures() -> Vec<String> {
     let dirs = fs::read_dir(bad()).unwrap().flatten().filter(|e| e.path().is_dir());
     let mut names: Vec<String> = dirs.map(|e| e.file_name().into_string().unwrap()).collect();
     names.retain(|name| name != "snapshots" && name != "fixed");
@@ -23,7 +24,7 @@ fn fixtures() -> Vec<String> {
 }
 
 /// The code that a fixture is named after.
-fn code(fixture: &str) -> Code {
+pub fn code(fixture: &str) -> Code {
     let named = Code::ALL.iter().filter(|c| fixture == c.name() || fixture.starts_with(&format!("{}-", c.name())));
     *named.max_by_key(|c| c.name().len()).unwrap_or_else(|| panic!("{fixture} is named after no code"))
 }
@@ -79,6 +80,16 @@ fn input(world: &mut World, (name, value): (&str, &str)) {
         "name" => world.inputs.name = Some(value.to_owned()),
         _ => drop(world.inputs.env.insert(name.to_owned(), value.to_owned())),
     }
+}
+
+/// The first finding of a code in a fixture, as it is drawn.
+pub fn shown(fixture: &str, wanted: Code) -> Option<String> {
+    let world = world(fixture);
+    let loaded = world.load();
+    let finding = loaded.diagnostics.sorted().into_iter().find(|d| d.code == wanted)?.clone();
+    let mut one = sandboxc::diagnostic::Diagnostics::new();
+    one.push(finding);
+    Some(one.text(&loaded.sources, false).replace(&world.root().display().to_string(), "@"))
 }
 
 #[test]

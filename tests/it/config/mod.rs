@@ -5,7 +5,7 @@
 mod compiles;
 mod disk;
 mod explain;
-mod fixtures;
+pub mod fixtures;
 mod git;
 mod property;
 mod protect;
