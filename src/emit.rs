@@ -10,7 +10,9 @@ pub mod kube;
 mod limits;
 pub mod network;
 mod podman;
+mod posture;
 pub mod quadlet;
+pub mod review;
 pub mod router;
 pub mod script;
 pub mod tree;
@@ -20,6 +22,7 @@ use thiserror::Error;
 pub use file::File;
 pub use limits::{LimitGap, limit_gaps, update_args};
 pub use podman::Podman;
+pub use posture::posture_args;
 
 /// Why a plan cannot be written for a target.
 #[derive(Debug, Error)]

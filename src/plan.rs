@@ -8,24 +8,25 @@ mod grant;
 mod inspected;
 mod name;
 mod network;
+pub mod pod;
 mod route;
 pub mod trust;
 
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use serde::Serialize;
 use thiserror::Error;
 
-use crate::config::{Identity, Resolved};
+use crate::config::Resolved;
 use crate::policy::Policy;
 use crate::source::Sourced;
 
-pub use agent::{Agent, Command, Home};
-pub use grant::Grant;
-pub use inspected::{Keeper, Leaf, Materials, Origin, Part, leaves, surrogates};
+pub use agent::Command;
+pub use grant::{Grant, GrantKind};
+pub use inspected::{Keeper, Leaf, MaterialStore, Materials, Origin, Part, leaves, surrogates};
 pub use name::{Names, SESSION_LABEL, config_hash, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
+pub use pod::{Container, Pod, Role};
 pub use route::subnets;
 
 /// Part of every hash: raised when the same plan would be emitted in another way.
@@ -65,7 +66,7 @@ pub enum PlanError {
 }
 
 /// Everything that will exist.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// [`FORMAT_VERSION`].
     pub format_version: u32,
@@ -75,30 +76,43 @@ pub struct Plan {
     pub names: Names,
     /// The sandboxed network; `None` is the break-glass, where nothing stands between the agent and the internet.
     pub network: Option<SandboxNetwork>,
-    /// Image of router, gate and forwarder.
-    pub router_image: Sourced<String>,
-    /// The agent.
-    pub agent: Agent,
+    /// The router's pod; `None` where there is no sandboxed network.
+    pub router: Option<Pod>,
+    /// The agent's pod.
+    pub agent: Pod,
     /// What the router enforces.
     pub policy: Policy,
-    /// Where keys and credentials come from; None if nothing is decrypted.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What no file of the plan may hold; `None` if nothing is needed.
     pub materials: Option<Materials>,
-    /// Where the agent's plain secrets come from; None if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub secrets: Option<Materials>,
     /// When it starts by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Sourced<String>>,
     /// Every permission, with the place that gave it, sorted.
     pub grants: Vec<Grant>,
 }
 
 impl Plan {
-    /// The user namespace of router and agent pod, if not podman's usual one (podman-run(1), `--userns`). It is one for
-    /// both: the router's image is mapped once then, and memory holds one copy of it, 5 MB less in all.
-    pub fn userns(&self) -> Option<&'static str> {
-        (self.agent.identity.value == Identity::HostUser).then_some("keep-id:uid=1000,gid=1000")
+    /// The pods, in the order in which they start.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.router.iter().chain([&self.agent])
+    }
+
+    /// True if the plan needs this part of the materials.
+    pub fn needs(&self, part: Part) -> bool {
+        self.materials.as_ref().is_some_and(|materials| materials.has(part))
+    }
+
+    /// Names of the podman secrets that whoever applies the plan must have made.
+    pub fn secret_names(&self) -> Vec<String> {
+        self.materials.as_ref().map(Materials::secret_names).unwrap_or_default()
+    }
+
+    /// Labels of every object of a role.
+    pub fn labels(&self, role: &str) -> [(&'static str, String); 3] {
+        [
+            (SESSION_LABEL, self.session.clone()),
+            ("io.sandboxc.role", role.to_owned()),
+            ("io.sandboxc.plan", self.names.hash.clone()),
+        ]
     }
 }
 
@@ -123,27 +137,29 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
     let egress = route::egress_network(resolved)?;
     let by_runner = *command == Command::Hold;
     let names = name::names(session, egress, by_runner, &(FORMAT_VERSION, resolved, session, &network, &agent));
-    let materials = match keeper {
-        Keeper::Runner(dir) => Materials::Directory(dir.to_owned()),
-        Keeper::Applier => Materials::Secret(format!("sandboxc-{}", names.hash)),
-        Keeper::Service(server) => Materials::Service(Origin {
+    let store = match keeper {
+        Keeper::Runner(dir) => MaterialStore::Directory(dir.to_owned()),
+        Keeper::Applier => MaterialStore::Secrets(format!("sandboxc-{}", names.hash)),
+        Keeper::Service(server) => MaterialStore::Service(Origin {
+            repo: resolved.workspace.source.clone(),
             server: server.map(Path::to_owned),
             name: resolved.name.clone(),
             environment: resolved.environment.clone(),
             config: name::config_hash(resolved, session),
         }),
     };
+    let materials = Materials::of(resolved, inspects, store);
+    let (router, agent_pod) = pod::pods(resolved, &agent, &names, network.as_ref(), materials.as_ref());
     Ok(Plan {
         format_version: FORMAT_VERSION,
         session: session.to_owned(),
         names,
         network,
-        router_image: resolved.router_image.clone(),
+        router,
         grants: grant::grants(resolved, &agent),
-        agent,
+        agent: agent_pod,
         policy: resolved.policy.clone(),
-        secrets: (!resolved.secrets.plain.is_empty()).then(|| materials.clone()),
-        materials: inspects.then_some(materials),
+        materials,
         schedule: resolved.schedule.clone(),
     })
 }

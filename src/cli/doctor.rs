@@ -27,7 +27,9 @@ pub(super) struct DoctorArgs {
 pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let podman = Podman::apart()?;
-    let resolved = resolved(&context, &args.config, podman.empty_dir())?;
+    let mut resolved = resolved(&context, &args.config, podman.empty_dir())?;
+    // What the host can keep does not depend on whether the config here wants it.
+    resolved.sandbox_enabled.value = true;
     let session = session()?;
     let plan = plan(Request {
         resolved: &resolved,

@@ -1,6 +1,6 @@
 //! `sandboxc install` and `sandboxc uninstall`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,10 @@ use clap::Args;
 
 use super::context::{Context, print, say};
 use super::{ConfigArgs, Failure};
-use crate::emit::quadlet::{MATERIALS_ROLE, PROGRAM_DIRS};
+use crate::emit::quadlet::PROGRAM_DIRS;
+use crate::emit::review::{self, Build, Review};
 use crate::emit::{File, Podman as Version, tree};
-use crate::plan::{Command, Keeper, Request, plan, session_is_valid};
+use crate::plan::{Command, FORMAT_VERSION, Keeper, Request, plan, session_is_valid};
 use crate::runtime::output::Inside;
 use crate::runtime::podman::Podman;
 use crate::runtime::systemd::UserManager;
@@ -53,12 +54,13 @@ pub(super) fn install(args: &InstallArgs) -> Result<u8, Failure> {
         false => compile(&context, args)?,
     };
     let manager = UserManager::new(&context.config_home()?);
-    if files.iter().any(|file| file.path.ends_with(&format!("-{MATERIALS_ROLE}.service"))) {
+    let review = review(&files)?;
+    if !review.materials.is_empty() {
         needs_program(&context)?;
     }
     let units = manager.install(&session, &files)?;
     say(&format!("sandboxc: {} units of {session} installed", units.count()));
-    missing_images(&files)?;
+    missing_images(&review)?;
     if context.lingers() == Some(false) {
         say("sandboxc: without linger it ends when you log out, and no timer starts it: loginctl enable-linger");
     }
@@ -96,19 +98,33 @@ fn needs_program(context: &Context) -> Result<(), Failure> {
     )))
 }
 
+/// The tree's own description.
+fn review(files: &[File]) -> Result<Review, Failure> {
+    let unfit = |why: String| Failure::usage(format!("{}: {why}; compile again", review::FILE));
+    let file = files.iter().find(|file| file.name() == review::FILE && file.path.matches('/').count() == 1);
+    let file = file.ok_or_else(|| unfit("it is missing".to_owned()))?;
+    let review: Review = serde_json::from_str(&file.text).map_err(|error| unfit(error.to_string()))?;
+    match review.format_version == FORMAT_VERSION {
+        true => Ok(review),
+        false => {
+            Err(unfit(format!("it is of format {}, this sandboxc writes {FORMAT_VERSION}", review.format_version)))
+        }
+    }
+}
+
 /// Names the images that a start would not find, of which systemd only says that it failed, or would build first.
-fn missing_images(files: &[File]) -> Result<(), Failure> {
+fn missing_images(review: &Review) -> Result<(), Failure> {
     let podman = Podman::apart()?;
-    let named = |kind: &str, key: &str| -> BTreeSet<String> {
-        let units = files.iter().filter(|file| file.path.ends_with(kind));
-        let lines = units.flat_map(|file| file.text.lines()).filter_map(|line| line.strip_prefix(key));
-        lines.filter(|image| image.starts_with("localhost/")).map(str::to_owned).collect()
-    };
-    let wanted = named(".container", "Image=").into_iter().map(|image| (image, "`sandboxc image build` makes it"));
-    let built = named(".build", "ImageTag=").into_iter();
-    let built = built.map(|image| (image, "the first start builds it, or `sandboxc image build` does now"));
-    for (image, how) in wanted.chain(built) {
-        let exists = podman.output(&["image", "exists", &image], None)?;
+    let containers = review.pods.iter().flat_map(|pod| &pod.containers);
+    let ours = containers.filter(|container| container.image.starts_with("localhost/"));
+    let images: BTreeMap<&str, Option<Build>> =
+        ours.map(|container| (container.image.as_str(), container.build)).collect();
+    for (image, build) in images {
+        let how = match build {
+            Some(Build::Alone) => "the first start builds it, or `sandboxc image build` does now",
+            Some(Build::WithContext) | None => "`sandboxc image build` makes it",
+        };
+        let exists = podman.output(&["image", "exists", image], None)?;
         if exists.status.code() == Some(1) {
             say(&format!("sandboxc: the image {image} is not here yet; {how}"));
         }
@@ -169,10 +185,10 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
 fn compiled(dir: &Path) -> Result<(String, Vec<File>), Failure> {
     let failed = |error: std::io::Error| Failure::usage(format!("reading {}: {error}", dir.display()));
     let mut root = dir.canonicalize().map_err(failed)?;
-    if !root.join("plan.json").is_file() {
+    if !root.join(review::FILE).is_file() {
         let entries = fs::read_dir(&root).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         match entries.as_slice() {
-            [only] if only.path().join("plan.json").is_file() => root = only.path(),
+            [only] if only.path().join(review::FILE).is_file() => root = only.path(),
             _ => return Err(Failure::usage(format!("{} is no tree of `compile --target quadlet`", dir.display()))),
         }
     }
@@ -202,4 +218,24 @@ fn collect(dir: &Path, prefix: &str, files: &mut Vec<File>) -> std::io::Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_without_a_readable_plan_of_this_format_is_refused() {
+        let error = |files: &[File]| review(files).map(|review| review.session).map_err(|failure| failure.message);
+        let plan = |version: u32| {
+            let text = format!(r#"{{"format_version": {version}, "session": "s", "hash": "0", "pods": []}}"#);
+            [File::new("s/plan.json", text)]
+        };
+        assert_eq!(error(&plan(FORMAT_VERSION)), Ok("s".to_owned()));
+        let older = error(&plan(FORMAT_VERSION - 1)).unwrap_err();
+        assert!(older.contains("compile again") && older.contains("format"), "{older}");
+        assert!(error(&[]).unwrap_err().contains("missing"));
+        assert!(error(&[File::new("s/deeper/plan.json", plan(FORMAT_VERSION)[0].text.clone())]).is_err());
+        assert!(error(&[File::new("s/plan.json", "{")]).unwrap_err().contains("compile again"));
+    }
 }

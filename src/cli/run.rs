@@ -266,7 +266,7 @@ fn execute(
         NetworkLog::follow(&started.session.router_log(), started.plan, started.given.redactor.clone(), file)
     });
     let logged = log.is_some();
-    let configured = started.plan.agent.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
+    let configured = started.plan.agent.main.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
     let timeout = args.timeout.into_iter().chain(configured).min();
     let container = started.plan.names.agent_container();
     let request = Exec {

@@ -8,7 +8,7 @@ use clap::Args;
 use super::compile::{DEFAULT_SESSION, words};
 use super::context::{Context, print, say};
 use super::{Failure, PlanArgs};
-use crate::plan::{Command, Keeper, Materials, Request, config_hash, leaves, plan};
+use crate::plan::{Command, Keeper, MaterialStore, Request, config_hash, leaves, plan};
 use crate::runtime::{exit, materials};
 
 #[derive(Debug, Args)]
@@ -37,13 +37,12 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
     let (resolved, values) = Context::new().resolve_with_secrets(&args.plan.config)?;
     let command = Command::Run(words(&args.command, &resolved)?);
     let plan = plan(Request { resolved: &resolved, session, command: &command, attempt: 0, keeper: Keeper::Applier })?;
-    let prefix = [&plan.materials, &plan.secrets].into_iter().flatten().find_map(|materials| match materials {
-        Materials::Secret(prefix) => Some(prefix),
-        Materials::Directory(_) | Materials::Service(_) => None,
-    });
-    let Some(prefix) = prefix else {
+    let Some(needed) = &plan.materials else {
         say("sandboxc: this sandbox needs no secrets");
         return Ok(0);
+    };
+    let MaterialStore::Secrets(prefix) = &needed.store else {
+        return Err(Failure::promise("internal: the plan is not for a manifest"));
     };
     let made = materials::make(materials::Request {
         session,
@@ -52,7 +51,7 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
         credentials: &plan.policy.credentials,
         values: &values,
     })?;
-    print(&materials::secrets(&plan, prefix, &made, &values)?)?;
+    print(&materials::secrets(session, needed, prefix, &made, &values)?)?;
     Ok(0)
 }
 

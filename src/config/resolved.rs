@@ -47,6 +47,28 @@ impl ImageSource {
             Self::Reference(reference) | Self::Containerfile { reference, .. } => reference,
         }
     }
+
+    /// True if a build may need files beside the Containerfile, which a compiled tree does not have. Rather too often:
+    /// such an image is then made by `image build`.
+    pub fn uses_context(&self) -> bool {
+        match self {
+            Self::Reference(_) => false,
+            Self::Containerfile { text, .. } => uses_context(text),
+        }
+    }
+}
+
+fn uses_context(text: &str) -> bool {
+    text.lines().any(|line| {
+        let line = line.to_ascii_lowercase();
+        let copies = line.split_whitespace().take(2).any(|word| word == "copy" || word == "add");
+        let mounts = line.split_whitespace().filter_map(|word| word.strip_prefix("--mount="));
+        let elsewhere = |mount: &str| {
+            let mut parts = mount.split(',');
+            parts.any(|part| part.starts_with("from=") || ["type=cache", "type=tmpfs", "type=secret"].contains(&part))
+        };
+        (copies && !line.contains("--from=")) || mounts.into_iter().any(|mount| !elsewhere(mount))
+    })
 }
 
 /// The one directory of the host that the agent sees.
@@ -161,4 +183,32 @@ pub struct Resolved {
     pub environment: BTreeMap<String, String>,
     /// Block that the sessions' internal networks are cut from.
     pub pool: Sourced<Ipv4Net>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_files_beside_it_is_told_from_what_does_not() {
+        for text in [
+            "FROM a\nCOPY x /x",
+            "FROM a\n  add --chown=1:1 x /x\n",
+            "ONBUILD COPY x /",
+            "RUN --mount=type=bind,target=/x true",
+            "RUN --mount=target=/x true",
+            "COPY \\\n  --from=a /x /x",
+        ] {
+            assert!(uses_context(text), "{text}");
+        }
+        for text in [
+            "FROM a\nRUN apt-get install -y copy-tool add\n",
+            "FROM a AS b\nFROM c\nCOPY --from=b /x /x\n",
+            "RUN --mount=type=cache,target=/var/cache true",
+            "RUN --mount=type=bind,from=b,target=/x true",
+            "# COPYRIGHT\nRUN echo copied\n",
+        ] {
+            assert!(!uses_context(text), "{text}");
+        }
+    }
 }

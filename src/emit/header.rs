@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::{Materials, Part, Plan};
+use crate::plan::Plan;
 use crate::visible::escaped;
 
 use super::{Podman, limit_gaps};
@@ -30,7 +30,7 @@ pub(super) fn header(plan: &Plan, podman: Podman) -> String {
         }
         None => text.push_str("# THE NETWORK SANDBOX IS OFF: the agent reaches everything that this host reaches.\n"),
     }
-    let parts = secrets(plan);
+    let parts = plan.secret_names();
     if !parts.is_empty() {
         text.push_str(
             "#\n# Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets\n\
@@ -73,15 +73,6 @@ fn removal(plan: &Plan, secrets: &[String]) -> String {
         let _ = writeln!(text, "#   podman secret rm {}", secrets.join(" "));
     }
     text
-}
-
-/// Names of the podman secrets that a compiled plan needs.
-pub(super) fn secrets(plan: &Plan) -> Vec<String> {
-    let prefix = [&plan.materials, &plan.secrets].into_iter().flatten().find_map(|materials| match materials {
-        Materials::Secret(prefix) => Some(prefix.as_str()),
-        Materials::Directory(_) | Materials::Service(_) => None,
-    });
-    prefix.map(|prefix| Part::of(plan).iter().map(|part| part.name(prefix)).collect()).unwrap_or_default()
 }
 
 /// Every permission and the place that gave it, one a line.

@@ -1,6 +1,8 @@
 //! Limits that kube play cannot keep by itself, and the `podman update` that keeps them on the created container.
 
+use crate::config::Limits;
 use crate::plan::Plan;
+use crate::plan::pod::{Container, Pod};
 
 use super::Podman;
 
@@ -13,10 +15,10 @@ pub struct LimitGap {
     pub why: String,
 }
 
-/// What kube play of this version does not keep (podman #13102 for swap, #24418 for pids; `activeDeadlineSeconds`
+/// What kube play of this version does not keep of what was asked for (podman #13102 for swap, #24418 for pids; `activeDeadlineSeconds`
 /// is ignored by every version).
 pub fn limit_gaps(plan: &Plan, podman: Podman) -> Vec<LimitGap> {
-    let limits = &plan.agent.limits;
+    let limits = &plan.agent.main.limits;
     let mut gaps = Vec::new();
     let mut add = |limit, why: &str| gaps.push(LimitGap { limit, why: why.to_owned() });
     if limits.memory.is_some() {
@@ -37,20 +39,24 @@ pub fn limit_gaps(plan: &Plan, podman: Podman) -> Vec<LimitGap> {
     gaps
 }
 
-/// Arguments of the `podman update` that must come between creation and start, if there is anything to set.
-pub fn update_args(plan: &Plan) -> Option<Vec<String>> {
-    let limits = &plan.agent.limits;
-    let mut args = vec!["update".to_owned()];
-    if let Some(pids) = &limits.pids {
-        args.push(format!("--pids-limit={}", pids.value));
-    }
-    if let Some(memory) = &limits.memory {
-        args.push(format!("--memory={}", memory.value));
-        // Equal to the memory limit means no swap (podman-update(1)).
-        args.push(format!("--memory-swap={}", memory.value));
-    }
-    (args.len() > 1).then(|| {
-        args.push(plan.names.agent_container());
-        args
-    })
+/// Arguments of the `podman update` calls that must come between creation and start of a pod: one for each container
+/// that has something to set.
+pub fn update_args(pod: &Pod) -> Vec<Vec<String>> {
+    let call = |container: &Container| {
+        let Limits { timeout: _, memory, cpus: _, pids } = &container.limits;
+        let mut args = vec!["update".to_owned()];
+        if let Some(pids) = pids {
+            args.push(format!("--pids-limit={}", pids.value));
+        }
+        if let Some(memory) = memory {
+            args.push(format!("--memory={}", memory.value));
+            // Equal to the memory limit means no swap (podman-update(1)).
+            args.push(format!("--memory-swap={}", memory.value));
+        }
+        (args.len() > 1).then(|| {
+            args.push(pod.container_name(container.role));
+            args
+        })
+    };
+    pod.containers().filter_map(call).collect()
 }

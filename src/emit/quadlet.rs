@@ -5,7 +5,8 @@
 //!
 //!     images, materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
 
-use crate::plan::{Names, Plan, SESSION_LABEL, SandboxNetwork};
+use crate::plan::pod::{Attachment, Container, NetworkKind, Pod, Role, Source};
+use crate::plan::{Part, Plan, SESSION_LABEL, SandboxNetwork, runner_hash};
 
 use super::{EmitError, File, Podman};
 
@@ -14,19 +15,14 @@ mod container;
 mod image;
 pub mod keys;
 mod materials;
+mod mount;
 pub mod syntax;
 mod unit;
 pub mod writer;
 
-use container::{Bind, Container, Image, Limits, Place, Service, Source};
-pub use materials::{PROGRAM_DIRS, ROLE as MATERIALS_ROLE};
-use unit::{Network, Pod, Relations, Volume};
-
-/// Where our files are mounted in router, gate and forwarder.
-const FILES_AT: &str = "/etc/sandboxc";
-
-/// uid and gid of router, gate and forwarder: no user of the host, no user of the agent.
-const SERVICE_UID: u32 = 990;
+use container::{ContainerUnit, Image, Service, Standing};
+pub use materials::PROGRAM_DIRS;
+use unit::{Network, PodUnit, Relations, Volume};
 
 /// Seconds that a start may take. The first start of an image with shifted ids copies its layers, which took more than a
 /// minute on a busy machine.
@@ -76,18 +72,17 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     if podman < Podman::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
-    let mut maker = Maker {
-        plan,
-        podman,
-        units: Units::new(plan),
-        router_image: Image::Reference(plan.router_image.value.clone()),
-    };
-    let mut files = vec![maker.egress()?, maker.home()?, maker.pod()?];
-    if let Some(net) = &plan.network {
-        let (image, unit) = maker.image("router-image", &plan.router_image.value)?;
+    if runner_hash(&plan.names.agent_pod).is_some() {
+        return Err(EmitError::Internal("units carry their command themselves".to_owned()));
+    }
+    let mut maker = Maker { plan, podman, units: Units::new(plan), router_image: Image::Reference };
+    let mut files = vec![maker.egress()?, maker.pod()?];
+    files.extend(maker.volumes()?);
+    if let (Some(net), Some(router)) = (&plan.network, &plan.router) {
+        let (image, unit) = maker.image("router-image", router.main.image.value.reference())?;
         maker.router_image = image;
         files.extend(unit);
-        files.extend([maker.internal(net)?, maker.router(net)?, maker.gate()?, maker.forwarder()?]);
+        files.extend([maker.internal(net)?, maker.router(router)?, maker.gate()?, maker.forwarder()?]);
     }
     files.extend(maker.agent()?);
     files.push(maker.target()?);
@@ -99,6 +94,14 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
+}
+
+/// How the service of a container of ours runs.
+struct With<'a> {
+    /// Roles that it requires.
+    requires: &'a [&'a str],
+    /// It runs to its end before others start.
+    oneshot: bool,
 }
 
 /// Names and values.
@@ -124,16 +127,8 @@ impl Maker<'_> {
     }
 
     fn labels(&self, role: &str) -> Pairs {
-        let names = &self.plan.names;
-        [
-            (SESSION_LABEL, self.plan.session.clone()),
-            ("io.sandboxc.role", role.to_owned()),
-            ("io.sandboxc.plan", names.hash.clone()),
-            (UNIT_LABEL, self.units.agent()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+        let all = self.plan.labels(role).into_iter().chain([(UNIT_LABEL, self.units.agent())]);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     fn internal(&self, net: &SandboxNetwork) -> Result<File, EmitError> {
@@ -158,105 +153,85 @@ impl Maker<'_> {
         Ok(File::new(self.units.file("egress", "network"), network.write(self.podman)?))
     }
 
-    fn home(&self) -> Result<File, EmitError> {
-        let volume =
-            Volume { relations: self.relations("Home", &[], &[]), name: self.plan.agent.home.volume.value.clone() };
-        Ok(File::new(self.units.file("home", "volume"), volume.write(self.podman)?))
-    }
-
-    /// A container of ours: stock image, our files read-only, read-only root, no user of the host, no privileges.
-    fn service(&self, role: &str, what: &str, command: &[&str], place: Place, relations: Relations) -> Container {
-        let names = &self.plan.names;
-        let (pod, files) = match &place {
-            Place::Pod(_) => (&names.agent_pod, "./forwarder"),
-            Place::Own { .. } => (&names.router_pod, "./router"),
-        };
-        Container {
-            relations: Relations { description: format!("{what} of the sandbox {}", self.plan.session), ..relations },
-            name: Names::container(pod, role),
-            image: self.router_image.clone(),
-            command: command.iter().map(|&word| word.to_owned()).collect(),
-            user: SERVICE_UID,
-            capabilities: vec!["NET_BIND_SERVICE"],
-            read_only: true,
-            init: false,
-            label_disable: false,
-            place,
-            env: Vec::new(),
-            env_files: Vec::new(),
-            volumes: Vec::new(),
-            // The files are ours, so an SELinux label for containers does no harm to anybody's.
-            binds: vec![Bind {
-                source: Source::Path(files.to_owned()),
-                target: FILES_AT.to_owned(),
-                options: &["ro", "z"],
-            }],
-            working_dir: None,
-            labels: self.labels(role),
-            limits: Limits::default(),
-            stop_timeout: 2,
-            service: Service { start_timeout: START_TIMEOUT, ..Service::default() },
+    /// The named volumes.
+    fn volumes(&self) -> Result<Vec<File>, EmitError> {
+        let mut files = Vec::new();
+        for mount in &self.plan.agent.main.mounts {
+            let Source::Volume(name) = &mount.source else { continue };
+            let what = if mount.name == "home" { "Home" } else { "Volume" };
+            let volume = Volume { relations: self.relations(what, &[], &[]), name: name.clone() };
+            files.push(File::new(self.units.file(&mount.name, "volume"), volume.write(self.podman)?));
         }
+        Ok(files)
     }
 
-    fn router(&self, net: &SandboxNetwork) -> Result<File, EmitError> {
-        let place = Place::Own {
-            networks: vec![
-                format!("{}:ip={}", self.units.file("net", "network"), net.router_address),
-                self.units.file("egress", "network"),
-            ],
-            host_name: "router".to_owned(),
-            dns: "127.0.0.1".to_owned(),
-            userns: self.plan.userns(),
+    /// The unit of a container of ours.
+    fn service(
+        &self,
+        what: &str,
+        pod: &Pod,
+        standing: Standing<'_>,
+        container: &Container,
+        with: &With<'_>,
+    ) -> Result<File, EmitError> {
+        let role = container.role.word();
+        let unit = ContainerUnit {
+            relations: self.relations(what, with.requires, &[]),
+            name: pod.container_name(container.role),
+            image: self.router_image.clone(),
+            standing,
+            labels: self.labels(role),
+            service: Service { oneshot: with.oneshot, start_timeout: START_TIMEOUT, ..Service::default() },
+            container,
         };
-        let command = ["/bin/sh", "/etc/sandboxc/entry.sh"];
-        let materials = self.router_materials()?;
-        let requires = materials.as_ref().and(self.keeper());
-        let relations = self.relations("", requires.as_slice(), &[]);
-        let mut router = self.service("router", "Router", &command, place, relations);
-        router.binds.extend(materials);
-        router.service.ready =
-            Some(format!("podman exec {} /bin/sh /etc/sandboxc/entry.sh ready", self.plan.names.router_container()));
-        Ok(File::new(self.units.file("router", "container"), router.write(self.podman, "")?))
+        Ok(File::new(self.units.file(role, "container"), self.write_container(&unit, "")?))
+    }
+
+    fn router(&self, pod: &Pod) -> Result<File, EmitError> {
+        let keeper = self.keeper().filter(|_| self.plan.needs(Part::Router));
+        let standing = Standing::Alone { pod, networks: self.networks(pod) };
+        self.service("Router", pod, standing, &pod.main, &With { requires: keeper.as_slice(), oneshot: false })
+    }
+
+    fn networks(&self, pod: &Pod) -> Vec<String> {
+        let unit = |attachment: &Attachment| {
+            let Attachment { network, address } = attachment;
+            let file = match network {
+                NetworkKind::Internal => self.units.file("net", "network"),
+                NetworkKind::Egress => self.units.file("egress", "network"),
+            };
+            address.map_or_else(|| file.clone(), |address| format!("{file}:ip={address}"))
+        };
+        pod.networks.iter().map(unit).collect()
     }
 
     /// The pod comes after the router listens.
     fn pod(&self) -> Result<File, EmitError> {
-        let network = match &self.plan.network {
-            Some(net) => format!("{}:ip={}", self.units.file("net", "network"), net.agent_address),
-            None => self.units.file("egress", "network"),
-        };
         let requires: &[&str] = if self.plan.network.is_some() { &["router"] } else { &[] };
-        let pod = Pod {
+        let pod = PodUnit {
             relations: self.relations("Pod", requires, &[]),
-            name: self.plan.names.agent_pod.clone(),
-            network,
-            dns: self.plan.network.as_ref().map(|net| net.router_address.to_string()),
-            host_name: "sandbox".to_owned(),
-            userns: self.plan.userns(),
+            networks: self.networks(&self.plan.agent),
             labels: self.labels("agent"),
+            pod: &self.plan.agent,
         };
         Ok(File::new(self.units.file("agent", "pod"), pod.write(self.podman)?))
     }
 
-    fn in_pod(&self) -> Place {
-        Place::Pod(self.units.file("agent", "pod"))
+    fn helper(&self, role: Role, what: &str, with: &With<'_>) -> Result<File, EmitError> {
+        let pod = &self.plan.agent;
+        let helper = pod.helpers.iter().find(|helper| helper.role == role);
+        let missing = || EmitError::Internal(format!("the plan has no {}", role.word()));
+        let standing = Standing::Pod(self.units.file("agent", "pod"));
+        self.service(what, pod, standing, helper.ok_or_else(missing)?, with)
     }
 
     /// Runs to its end before each start of forwarder and agent, which do not start unless it ends well.
     fn gate(&self) -> Result<File, EmitError> {
-        let command = ["/bin/sh", "/etc/sandboxc/gate.sh"];
-        let mut gate = self.service("gate", "Gate", &command, self.in_pod(), self.relations("", &[], &[]));
-        gate.capabilities.clear();
-        gate.service.oneshot = true;
-        Ok(File::new(self.units.file("gate", "container"), gate.write(self.podman, "")?))
+        self.helper(Role::Gate, "Gate", &With { requires: &[], oneshot: true })
     }
 
     fn forwarder(&self) -> Result<File, EmitError> {
-        let command = ["nginx", "-e", "stderr", "-c", "/etc/sandboxc/forwarder.conf"];
-        let relations = self.relations("", &["gate"], &[]);
-        let forwarder = self.service("forwarder", "Forwarder", &command, self.in_pod(), relations);
-        Ok(File::new(self.units.file("forwarder", "container"), forwarder.write(self.podman, "")?))
+        self.helper(Role::Forwarder, "Forwarder", &With { requires: &["gate"], oneshot: false })
     }
 
     /// One name for the whole set, for those who start and stop it by hand or let another unit want it.

@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 
 use super::kube::{self, Stream};
-use super::{EmitError, File, Podman, network, quadlet, router, script};
+use super::{EmitError, File, Podman, network, quadlet, review, router, script};
 
 /// Everything that one plan compiles to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub fn compile(plan: &Plan, podman: Podman) -> Result<Compiled, EmitError> {
 pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
     let (mut files, agent_files) = mounted(plan)?;
     files.extend(agent_files);
-    files.push(File::new("plan.json", plan_json(plan)?));
+    files.push(review::file(plan)?);
     quadlet::units(plan, podman, &files)
 }
 
@@ -47,14 +47,9 @@ pub fn tree(plan: &Plan, compiled: &Compiled) -> Result<Vec<File>, EmitError> {
         File::new("kube.yaml", compiled.stream.text()),
         script::script(plan, &compiled.stream)?,
         network::networks_file(plan),
-        File::new("plan.json", plan_json(plan)?),
+        review::file(plan)?,
     ];
     files.extend(compiled.router_files.iter().chain(&compiled.agent_files).cloned());
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
-}
-
-fn plan_json(plan: &Plan) -> Result<String, EmitError> {
-    let text = serde_json::to_string_pretty(plan).map_err(|error| EmitError::Internal(error.to_string()))?;
-    Ok(text + "\n")
 }

@@ -1,4 +1,4 @@
-//! The agent container and what it is given.
+//! What the config gives the agent: what its container is made of, and part of the hash in every name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub enum Command {
 
 /// The agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Agent {
+pub(super) struct Agent {
     /// Its image.
     pub image: Sourced<ImageSource>,
     /// What it runs.
@@ -47,7 +47,7 @@ pub struct Agent {
 
 /// The named volume that outlives sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Home {
+pub(super) struct Home {
     /// Name of the volume.
     pub volume: Sourced<String>,
     /// Where it is mounted, and `$HOME`.

@@ -1,18 +1,61 @@
 //! The list of permissions that a reviewer reads first.
 
-use serde::Serialize;
+use std::fmt;
 
 use crate::config::{Identity, Resolved};
 use crate::policy::{CredentialKind, Inspection, Policy, RequestRule, RuleSet, Scope, Tier};
 use crate::source::Place;
 
 use super::agent::Agent;
+use super::pod::capabilities_of;
+
+/// What a permission is about, in the order of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GrantKind {
+    /// A credential that the router puts in.
+    Credential,
+    /// A host that the router decrypts.
+    Decrypted,
+    /// A host that may be reached, or not.
+    Egress,
+    /// A variable.
+    Env,
+    /// The volume that outlives sessions.
+    Home,
+    /// Who the agent is.
+    Identity,
+    /// An image.
+    Image,
+    /// A limit.
+    Limit,
+    /// A directory or file of the host.
+    Mount,
+    /// A secret whose value the agent gets.
+    Secret,
+}
+
+impl fmt::Display for GrantKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Credential => "credential",
+            Self::Decrypted => "decrypted",
+            Self::Egress => "egress",
+            Self::Env => "env",
+            Self::Home => "home",
+            Self::Identity => "identity",
+            Self::Image => "image",
+            Self::Limit => "limit",
+            Self::Mount => "mount",
+            Self::Secret => "secret",
+        })
+    }
+}
 
 /// One permission and the file and line that gave it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
-    /// What kind: `egress`, `decrypted`, `credential`, `secret`, `mount`, `limit`, `identity`, `image`, `env`, `home`.
-    pub kind: &'static str,
+    /// What kind.
+    pub kind: GrantKind,
     /// What exactly, one line.
     pub what: String,
     /// Where it was given.
@@ -27,38 +70,39 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
     let workspace = &agent.workspace;
     let what =
         format!("{} at {}, {}", workspace.source.display(), workspace.target.display(), mode(workspace.read_only));
-    add("mount", what, &workspace.from);
+    add(GrantKind::Mount, what, &workspace.from);
     for part in workspace.protect.iter().filter(|_| !workspace.read_only) {
         let (source, target) = (workspace.source.join(&part.path), workspace.target.join(&part.path));
-        add("mount", format!("{} at {}, read-only", source.display(), target.display()), &part.from);
+        add(GrantKind::Mount, format!("{} at {}, read-only", source.display(), target.display()), &part.from);
     }
     for mount in &agent.mounts {
         let what = format!("{} at {}, {}", mount.source.display(), mount.target.display(), mode(mount.read_only));
-        add("mount", what, &mount.from);
+        add(GrantKind::Mount, what, &mount.from);
     }
     let home = &agent.home;
-    add("home", format!("volume {} at {}", home.volume.value, home.target.display()), &home.volume.from);
-    add("image", format!("agent {}", agent.image.value.reference()), &agent.image.from);
-    add("image", format!("router {}", resolved.router_image.value), &resolved.router_image.from);
+    add(GrantKind::Home, format!("volume {} at {}", home.volume.value, home.target.display()), &home.volume.from);
+    add(GrantKind::Image, format!("agent {}", agent.image.value.reference()), &agent.image.from);
+    add(GrantKind::Image, format!("router {}", resolved.router_image.value), &resolved.router_image.from);
+    let capabilities = capabilities_of(agent.identity.value);
     let who = match agent.identity.value {
-        Identity::HostUser => "host-user: no capabilities",
-        Identity::Root => "root: CHOWN DAC_OVERRIDE FOWNER SETGID SETUID",
+        Identity::HostUser => "host-user: no capabilities".to_owned(),
+        Identity::Root => format!("root: {}", capabilities.join(" ")),
     };
-    add("identity", who.to_owned(), &agent.identity.from);
+    add(GrantKind::Identity, who, &agent.identity.from);
     for (name, secret) in &resolved.secrets.plain {
-        add("secret", format!("{name}: the agent gets the value"), &secret.from);
+        add(GrantKind::Secret, format!("{name}: the agent gets the value"), &secret.from);
     }
     for (name, value) in &agent.env {
-        add("env", name.clone(), &value.from);
+        add(GrantKind::Env, name.clone(), &value.from);
     }
     limits(agent, &mut add);
     grants.sort();
     grants
 }
 
-fn egress(resolved: &Resolved, add: &mut impl FnMut(&'static str, String, &Place)) {
+fn egress(resolved: &Resolved, add: &mut impl FnMut(GrantKind, String, &Place)) {
     if !resolved.sandbox_enabled.value {
-        add("egress", "EVERYTHING: the network sandbox is off".to_owned(), &resolved.sandbox_enabled.from);
+        add(GrantKind::Egress, "EVERYTHING: the network sandbox is off".to_owned(), &resolved.sandbox_enabled.from);
         return;
     }
     for rule in resolved.policy.allow.rules() {
@@ -67,13 +111,13 @@ fn egress(resolved: &Resolved, add: &mut impl FnMut(&'static str, String, &Place
         let private = if rule.private { " (may be private)" } else { "" };
         let ports = format!("{web} {}", named.join(" "));
         let requests = requests(rule.request.as_ref());
-        add("egress", format!("allow {} {}{private}{requests}", rule.pattern, ports.trim()), &rule.from);
+        add(GrantKind::Egress, format!("allow {} {}{private}{requests}", rule.pattern, ports.trim()), &rule.from);
     }
     for rule in resolved.policy.deny.rules() {
-        add("egress", format!("deny {}", rule.pattern), &rule.from);
+        add(GrantKind::Egress, format!("deny {}", rule.pattern), &rule.from);
     }
     for rule in resolved.policy.ceiling.iter().flat_map(RuleSet::rules) {
-        add("egress", format!("at most {}{}", rule.pattern, requests(rule.request.as_ref())), &rule.from);
+        add(GrantKind::Egress, format!("at most {}{}", rule.pattern, requests(rule.request.as_ref())), &rule.from);
     }
     inspected(&resolved.policy, add);
     for credential in &resolved.policy.credentials {
@@ -91,12 +135,12 @@ fn egress(resolved: &Resolved, add: &mut impl FnMut(&'static str, String, &Place
         let foreign = if credential.allow_foreign { ", foreign ones pass" } else { "" };
         let requests = requests(Some(&narrow));
         let what = format!("{} for {} ({how}{foreign}){requests}", credential.name, hosts.join(" "));
-        add("credential", what, &credential.from);
+        add(GrantKind::Credential, what, &credential.from);
     }
 }
 
 /// Which hosts the router decrypts, and why.
-fn inspected(policy: &Policy, add: &mut impl FnMut(&'static str, String, &Place)) {
+fn inspected(policy: &Policy, add: &mut impl FnMut(GrantKind, String, &Place)) {
     for row in policy.table(443) {
         let Some(inspection) = row.decision.inspection.filter(|_| row.decision.tier == Tier::Inspected) else {
             continue;
@@ -107,7 +151,7 @@ fn inspected(policy: &Policy, add: &mut impl FnMut(&'static str, String, &Place)
             Scope::Addresses | Scope::Address(_) => continue,
         };
         for (why, from) in reasons(policy, &inspection) {
-            add("decrypted", format!("{host} because of {why}"), &from);
+            add(GrantKind::Decrypted, format!("{host} because of {why}"), &from);
         }
     }
 }
@@ -143,7 +187,7 @@ fn requests(rule: Option<&RequestRule>) -> String {
     if parts.is_empty() { String::new() } else { format!(": {}", parts.join(" ")) }
 }
 
-fn limits(agent: &Agent, add: &mut impl FnMut(&'static str, String, &Place)) {
+fn limits(agent: &Agent, add: &mut impl FnMut(GrantKind, String, &Place)) {
     let limits = &agent.limits;
     let all = [
         ("timeout", &limits.timeout, "s"),
@@ -153,7 +197,7 @@ fn limits(agent: &Agent, add: &mut impl FnMut(&'static str, String, &Place)) {
     ];
     for (name, limit, unit) in all {
         if let Some(limit) = limit {
-            add("limit", format!("{name} {}{unit}", limit.value), &limit.from);
+            add(GrantKind::Limit, format!("{name} {}{unit}", limit.value), &limit.from);
         }
     }
 }

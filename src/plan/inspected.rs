@@ -3,19 +3,57 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::Plan;
+use crate::config::Resolved;
 use crate::policy::{Credential, CredentialKind, Policy, Scope, Tier, Verdict};
 
-/// Where router and agent get what no plan holds: certificates, keys, credentials.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Materials {
+/// What a plan needs that no plan may hold: certificates, keys, credentials, secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Materials {
+    /// Where they come from.
+    pub store: MaterialStore,
+    /// What is needed; never empty.
+    pub parts: BTreeSet<Part>,
+}
+
+impl Materials {
+    /// Those of a plan; `None` if it needs nothing.
+    pub(super) fn of(resolved: &Resolved, inspects: bool, store: MaterialStore) -> Option<Self> {
+        let mut parts = BTreeSet::new();
+        if inspects {
+            parts.extend([Part::Router, Part::Tls, Part::Trust, Part::Java]);
+        }
+        if inspects && !surrogates(&resolved.policy).is_empty() {
+            parts.insert(Part::Surrogates);
+        }
+        if !resolved.secrets.plain.is_empty() {
+            parts.insert(Part::Secrets);
+        }
+        (!parts.is_empty()).then_some(Self { store, parts })
+    }
+
+    /// True if the part is needed.
+    pub fn has(&self, part: Part) -> bool {
+        self.parts.contains(&part)
+    }
+
+    /// Names of the podman secrets that whoever applies the plan must have made.
+    pub fn secret_names(&self) -> Vec<String> {
+        match &self.store {
+            MaterialStore::Secrets(prefix) => self.parts.iter().map(|part| part.name(prefix)).collect(),
+            MaterialStore::Directory(_) | MaterialStore::Service(_) => Vec::new(),
+        }
+    }
+}
+
+/// Where materials come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MaterialStore {
     /// The runner writes them into its session's directory.
     Directory(PathBuf),
     /// Whoever applies the manifest has made podman secrets whose names start with this (`sandboxc secrets`).
-    Secret(String),
+    Secrets(String),
     /// A service of the compiled set reads the config again at each start, and writes them for as long as the set runs.
     Service(Origin),
 }
@@ -32,23 +70,23 @@ pub enum Keeper<'a> {
 }
 
 /// Where a compiled set came from: what reads the same config again, or sees that it is another one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
+    /// Directory of the repo, absolute.
+    pub repo: PathBuf,
     /// The server file, absolute; None where there was none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<PathBuf>,
     /// Its repo entry in force.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Variables of the environment that the repo file reads, and the overrides.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// [`config_hash`](super::config_hash).
     pub config: String,
 }
 
 /// One podman secret of a compiled plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// The router's files, but for those below `tls`.
     Router,
@@ -77,25 +115,10 @@ impl Part {
         };
         format!("{prefix}-{role}")
     }
-
-    /// Those that a plan needs.
-    pub fn of(plan: &Plan) -> Vec<Self> {
-        let mut parts = Vec::new();
-        if plan.materials.is_some() {
-            parts.extend([Self::Router, Self::Tls, Self::Trust, Self::Java]);
-        }
-        if plan.materials.is_some() && !surrogates(&plan.policy).is_empty() {
-            parts.push(Self::Surrogates);
-        }
-        if plan.secrets.is_some() {
-            parts.push(Self::Secrets);
-        }
-        parts
-    }
 }
 
-/// The variables that hold surrogates.
-pub fn surrogates(policy: &Policy) -> BTreeSet<&str> {
+/// The variables that hold surrogates, and the credential that each stands for.
+pub fn surrogates(policy: &Policy) -> BTreeMap<&str, &Credential> {
     fn names(credential: &Credential) -> Vec<&str> {
         match &credential.kind {
             CredentialKind::AwsSigv4 { variables } => {
@@ -108,7 +131,8 @@ pub fn surrogates(policy: &Policy) -> BTreeSet<&str> {
             CredentialKind::Masked { .. } | CredentialKind::GithubApp { .. } => vec![credential.name.as_str()],
         }
     }
-    policy.credentials.iter().flat_map(names).collect()
+    let named = |credential| names(credential).into_iter().map(move |name| (name, credential));
+    policy.credentials.iter().flat_map(named).collect()
 }
 
 /// A certificate of the router.

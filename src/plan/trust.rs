@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Agent;
+use super::agent::Agent;
 use crate::config::Identity;
 
 /// Where the agent's files of a session are inside.
@@ -115,7 +115,7 @@ pub(super) fn variables(identity: Identity) -> Vec<(&'static str, String)> {
 ///
 /// Root inside may install packages, and dpkg fails where it cannot replace a bundle that is a mount. So root gets the
 /// session's CA where `update-ca-certificates` takes it from, and the rest by variables.
-pub fn stand_ins(agent: &Agent) -> Vec<(&'static str, &'static str)> {
+pub(super) fn stand_ins(agent: &Agent) -> Vec<(&'static str, &'static str)> {
     let all: Vec<(&str, &str)> = match agent.identity.value {
         Identity::HostUser => {
             let bundles = BUNDLES_AT.map(|at| (BUNDLE, at));

@@ -10,9 +10,11 @@ use super::doctor::MEND_IDS;
 use super::fault::point;
 use super::podman::Podman;
 use super::state::State;
+use crate::config::Limits;
 use crate::emit::tree::Compiled;
-use crate::emit::{kube, network, update_args};
+use crate::emit::{network, update_args};
 use crate::plan::Plan;
+use crate::plan::pod::{GATE_PASSED, Pod, Role};
 
 /// A session that is being set up, runs, or is being taken down.
 #[derive(Debug)]
@@ -99,13 +101,13 @@ impl<'a> Session<'a> {
                 "this user's subordinate ids do not reach; `{MEND_IDS}` gives 65536 ({said})"
             ));
         }
-        let agent = (self.plan.agent.image.value.reference(), "agent");
-        let router = self.plan.network.as_ref().map(|_| (self.plan.router_image.value.as_str(), "router"));
-        for (image, what) in router.into_iter().chain([agent]) {
+        for container in self.plan.pods().flat_map(Pod::containers) {
+            let image = container.image.value.reference();
             let exists = self.podman.output(&["image", "exists", image], None).map(|output| output.status.code());
             if matches!(exists, Ok(Some(1))) {
                 let make = match image.starts_with("localhost/") {
-                    true => format!("sandboxc image build {what}"),
+                    true if container.role == Role::Agent => "sandboxc image build agent".to_owned(),
+                    true => "sandboxc image build router".to_owned(),
                     false => format!("podman pull {image}"),
                 };
                 return RuntimeError::MissingImage(image.to_owned(), make);
@@ -125,42 +127,47 @@ impl<'a> Session<'a> {
     }
 
     fn router(&self) -> Result<(), RuntimeError> {
-        let (Some(net), Some(manifest)) = (&self.plan.network, &self.compiled.stream.router) else { return Ok(()) };
-        let names = &self.plan.names;
-        let internal = format!("{}:ip={}", names.internal_network, net.router_address);
-        let args = ["--no-hosts", "--network", &internal, "--network", &names.egress_network];
-        self.play("the router", "router", &args, manifest)?;
-        point("router-played");
+        let (Some(pod), Some(manifest)) = (&self.plan.router, &self.compiled.stream.router) else { return Ok(()) };
+        self.pod(pod, "the router", "router", manifest)?;
         ctrlog::wait_until(&self.state.log("router"), "router: ready", "the router")?;
         point("router-ready");
         Ok(())
     }
 
     fn agent(&self) -> Result<(), RuntimeError> {
-        let names = &self.plan.names;
-        let network = match &self.plan.network {
-            Some(net) => format!("{}:ip={}", names.internal_network, net.agent_address),
-            None => names.egress_network.clone(),
-        };
-        let mut args = vec!["--no-hosts", "--network", &network];
-        let limits = &self.plan.agent.limits;
-        let verify = limits.memory.is_some() || limits.pids.is_some() || limits.cpus.is_some();
+        self.pod(&self.plan.agent, "the agent pod", "forwarder", &self.compiled.stream.agent)?;
+        match &self.plan.network {
+            Some(_) => ctrlog::wait_until(&self.state.log("forwarder"), GATE_PASSED, "the agent pod"),
+            None => Ok(()),
+        }
+    }
+
+    /// Plays a pod. Where one of its containers has a limit, nothing starts before all limits were read back.
+    fn pod(&self, pod: &Pod, what: &str, log: &str, manifest: &str) -> Result<(), RuntimeError> {
+        let networks: Vec<String> =
+            pod.networks.iter().map(|attachment| attachment.argument(&self.plan.names)).collect();
+        let mut args = vec!["--no-hosts"];
+        args.extend(networks.iter().flat_map(|network| ["--network", network]));
+        let verify = pod.containers().any(|container| is_limited(&container.limits));
         if verify {
             args.push("--start=false");
         }
-        self.play("the agent pod", "forwarder", &args, &self.compiled.stream.agent)?;
-        point(if verify { "agent-created" } else { "agent-played" });
+        self.play(what, log, &args, manifest)?;
+        point(match pod.main.role {
+            Role::Agent if verify => "agent-created",
+            Role::Agent => "agent-played",
+            Role::Router | Role::Gate | Role::Forwarder => "router-played",
+        });
         if verify {
-            if let Some(update) = update_args(self.plan) {
+            for update in update_args(pod) {
                 self.podman.call("the limits", &update, None)?;
             }
-            self.verify_limits()?;
-            self.podman.call("the agent pod", &["pod", "start", &names.agent_pod], None)?;
+            for container in pod.containers().filter(|container| is_limited(&container.limits)) {
+                self.verify_limits(&pod.container_name(container.role), &container.limits)?;
+            }
+            self.podman.call(what, &["pod", "start", &pod.name], None)?;
         }
-        match &self.plan.network {
-            Some(_) => ctrlog::wait_until(&self.state.log("forwarder"), kube::GATE_PASSED, "the agent pod"),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// k8s-file whatever the user's log driver is, in a file of ours; bounded, since the agent can make the router talk.
@@ -174,22 +181,21 @@ impl<'a> Session<'a> {
     }
 
     /// What podman says the created container will be held to must be what the plan says.
-    fn verify_limits(&self) -> Result<(), RuntimeError> {
+    fn verify_limits(&self, container: &str, limits: &Limits) -> Result<(), RuntimeError> {
         let format = "{{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.PidsLimit}} \
                       {{.HostConfig.CpuQuota}} {{.HostConfig.CpuPeriod}} {{.HostConfig.NanoCpus}}";
-        let container = self.plan.names.agent_container();
-        let text = self.podman.call("reading the limits back", &["inspect", "--format", format, &container], None)?;
+        let text = self.podman.call("reading the limits back", &["inspect", "--format", format, container], None)?;
         let numbers: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
-        let [memory, swap, pids, quota, period, nano] = numbers.as_slice() else {
+        let [bytes, swap, pids, quota, period, nano] = numbers.as_slice() else {
             return Err(RuntimeError::Mismatch("the list of limits", text.trim().to_owned(), "six numbers".to_owned()));
         };
-        let limits = &self.plan.agent.limits;
+        let Limits { timeout: _, memory, cpus, pids: processes } = limits;
         let millis = if *nano > 0 { nano / 1_000_000 } else { (quota * 1000).checked_div(*period).unwrap_or(0) };
         let expected = [
-            ("memory", &limits.memory, *memory),
-            ("memory with swap", &limits.memory, *swap),
-            ("pids_limit", &limits.pids, *pids),
-            ("cpus (thousandths)", &limits.cpus, millis),
+            ("memory", memory, *bytes),
+            ("memory with swap", memory, *swap),
+            ("pids_limit", processes, *pids),
+            ("cpus (thousandths)", cpus, millis),
         ];
         for (what, limit, actual) in expected {
             if let Some(limit) = limit.as_ref().filter(|limit| limit.value != actual) {
@@ -207,7 +213,7 @@ impl<'a> Session<'a> {
     /// What to say if the kernel killed something in the agent's container for its memory. podman's own word is about
     /// the container's init, which lives on.
     pub fn out_of_memory(&self) -> Option<String> {
-        let limit = self.plan.agent.limits.memory.as_ref()?;
+        let limit = self.plan.agent.main.limits.memory.as_ref()?;
         let container = self.plan.names.agent_container();
         let call = ["inspect", "--format", "{{.State.CgroupPath}}", &container];
         let path = self.podman.call("asking for the cgroup", &call, None).ok()?;
@@ -274,6 +280,12 @@ impl<'a> Session<'a> {
             Ok(_) => None,
         }
     }
+}
+
+/// True if podman is to hold the container to something; time is kept by the runner.
+fn is_limited(limits: &Limits) -> bool {
+    let Limits { timeout: _, memory, cpus, pids } = limits;
+    memory.is_some() || cpus.is_some() || pids.is_some()
 }
 
 /// A thread of ours that panicked is a fault of ours; the session is then taken down like any failed one.

@@ -13,6 +13,7 @@ use super::RuntimeError;
 use super::output::{self, Inside};
 use crate::emit::File;
 use crate::emit::quadlet::service_of;
+use crate::emit::review;
 
 /// Quadlet's own generator, for its words when a unit was refused.
 const GENERATORS: [&str; 2] = ["/usr/libexec/podman/quadlet", "/usr/lib/podman/quadlet"];
@@ -168,7 +169,7 @@ impl UserManager {
         for entry in fs::read_dir(&place).map_err(doing())? {
             names.extend(entry.map_err(doing())?.file_name().into_string());
         }
-        let ours = names.iter().any(|name| name == "plan.json");
+        let ours = names.iter().any(|name| name == review::FILE);
         match Units::of(names.iter().map(String::as_str)).filter(|_| ours) {
             Some(units) => Ok(Some(units)),
             None => Err(RuntimeError::Host(format!("{} is there already and not of sandboxc", place.display()))),

@@ -21,7 +21,7 @@ fn compiled(sandbox: &Sandbox, session: &str) -> String {
     let output = sandbox.command(&args).output().unwrap();
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     let plan: serde_json::Value = serde_json::from_slice(&fs::read(out.join("plan.json")).unwrap()).unwrap();
-    plan["names"]["hash"].as_str().unwrap().to_owned()
+    plan["hash"].as_str().unwrap().to_owned()
 }
 
 fn run(script: &Path) -> Child {

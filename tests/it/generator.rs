@@ -169,9 +169,9 @@ fn compare(random: &Random, plan: &Plan, files: &[File], agent: &str) {
         assert!(env.contains(&pair) || in_file, "{pair:?} is not in {env:?}");
     }
     let entrypoint: Vec<String> = serde_json::from_str(&options(&args, "--entrypoint")[0]).unwrap();
-    let sandboxc::plan::Command::Run(command) = &plan.agent.command else { panic!() };
+    let command: Vec<String> = ["cmd".to_owned()].into_iter().chain(random.words.iter().cloned()).collect();
     let shell = if random.secrets { &trust::with_secrets()[..] } else { &[] };
-    assert_eq!(entrypoint, [shell, command].concat());
+    assert_eq!(entrypoint, [shell, &command].concat());
     if random.secrets {
         keeps_secrets(random, plan, files, &args);
     }

@@ -10,6 +10,7 @@ mod examples;
 mod fixture;
 mod generator;
 mod generators;
+mod pods;
 mod quadlet;
 mod quadlet_images;
 mod quadlet_reader;

@@ -10,6 +10,7 @@ use sandboxc::emit::{EmitError, File, Podman, tree};
 use sandboxc::source::{Place, Sourced};
 
 use crate::fixture::{from_containerfile, from_registry, resolved, units_of};
+use crate::pods::filled;
 use crate::quadlet_reader::{Line, expand, lines, quadlet_words, stripped, values};
 
 const VERSIONS: [(u16, u16); 6] = [(5, 4), (5, 5), (5, 6), (5, 7), (5, 8), (6, 0)];
@@ -86,7 +87,10 @@ fn every_key_of_the_table_is_used_so_none_goes_stale() {
         let each = |v: &(u16, u16)| files(&resolved, &["true"], Podman::new(v.0, v.1)).unwrap();
         VERSIONS.iter().flat_map(each).collect::<Vec<_>>()
     });
-    let units = all.filter(|file| is_unit(file) || [".timer", ".target"].iter().any(|kind| file.path.ends_with(kind)));
+    let filled = tree::quadlet(&filled(units_of(&limited(), &["true"])), Podman::FLOOR).unwrap();
+    let units = all
+        .chain(filled)
+        .filter(|file| is_unit(file) || [".timer", ".target"].iter().any(|kind| file.path.ends_with(kind)));
     let used: BTreeSet<(String, String)> =
         units.flat_map(|file| lines(&file.text)).map(|(group, key, _)| (group, key)).collect();
     for key in KEYS {

@@ -1,221 +1,190 @@
-//! A `.container`, typed.
+//! A `.container`: what the plan says of a container, and how its service runs.
 
-use super::syntax::{Syntax, csv_field, encode, json_words};
-use super::unit::{Relations, quadlet};
+use std::collections::BTreeMap;
+
+use super::syntax::{Syntax, encode, json_words};
+use super::unit::{Relations, path_text, quadlet};
 use super::writer::Writer;
-use crate::emit::{EmitError, Podman};
+use super::{EmitError, File, Maker, Pairs};
+use crate::config::Limits;
+use crate::plan::pod::{Container, Device, Dns, EnvValue, Label, Pod, Proc, Pull, Seccomp};
+use crate::source::Sourced;
 
 /// The longest single argument of a process on Linux (`MAX_ARG_STRLEN`, execve(2)), with room for the option's name.
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 64;
 
 /// Where an image comes from.
 #[derive(Clone, Debug)]
-pub enum Image {
-    /// A reference.
-    Reference(String),
+pub(super) enum Image {
+    /// Its reference.
+    Reference,
     /// File of the unit that brings it.
     Unit(String),
 }
 
-/// A file or directory of the host.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// Its path; one that starts with `./` is relative to the unit file.
-    Path(String),
-    /// A plain path below the user's runtime directory.
-    Runtime(String),
-}
-
-/// A bind mount.
-#[derive(Clone, Debug)]
-pub struct Bind {
-    /// What is mounted.
-    pub source: Source,
-    /// Where it appears.
-    pub target: String,
-    /// `ro`, `rw`, and whether it is relabelled (`z`); in the order podman reads them.
-    pub options: &'static [&'static str],
-}
-
-impl Bind {
-    /// `Volume=` splits at colons, trims, and makes a `RequiresMountsFor=` that breaks at spaces (before 5.8), so any
-    /// path that is not plain goes to podman's `--mount`, which reads CSV.
-    fn write(&self, w: &mut Writer) -> Result<(), EmitError> {
-        let plain = |c: char| c.is_alphanumeric() && c != '\u{80}' || "/._-+@=".contains(c);
-        let options = self.options.join(",");
-        let source = match &self.source {
-            Source::Path(source) => source,
-            Source::Runtime(source) => {
-                return w.below_runtime("Volume", &format!("{source}:{}:{options}", self.target));
-            }
-        };
-        if source.chars().chain(self.target.chars()).all(plain) {
-            return w.set("Volume", &format!("{source}:{}:{options}", self.target));
-        }
-        let source = csv_field(&format!("source={source}"));
-        let target = csv_field(&format!("destination={}", self.target));
-        let read_only = if self.options.contains(&"ro") { ",ro=true" } else { "" };
-        w.arg(&format!("--mount=type=bind,{source},{target}{read_only}"))
-    }
-}
-
 /// Where a container is: in a pod, or on networks of its own.
 #[derive(Clone, Debug)]
-pub enum Place {
-    /// File of the pod's unit. It is not started with the pod: one unit starts everything in order.
+pub(super) enum Standing<'a> {
+    /// File of the pod's unit. The container is not started with the pod: one unit starts everything in order.
     Pod(String),
-    /// Networks, host name and resolver of its own.
-    Own {
+    /// Alone: what its pod would have is its own.
+    Alone {
+        /// The pod.
+        pod: &'a Pod,
         /// `x.network`, with options.
         networks: Vec<String>,
-        /// Its host name.
-        host_name: String,
-        /// Its resolver.
-        dns: String,
-        /// Its user namespace, if not podman's usual one.
-        userns: Option<&'static str>,
     },
 }
 
 /// How its service runs.
 #[derive(Clone, Debug, Default)]
-pub struct Service {
+pub(super) struct Service {
     /// Runs to its end before others start; else it counts as started when its process runs.
     pub oneshot: bool,
     /// Seconds until a start counts as failed.
     pub start_timeout: u32,
     /// Runs before the start, with specifiers, and decides whether there is one.
     pub before: Option<String>,
-    /// Runs after the start and decides whether it went well.
-    pub ready: Option<String>,
-    /// Seconds that it may run.
-    pub run_timeout: Option<u64>,
+    /// Files with the variables that no line carries.
+    pub env_files: Vec<HostFile>,
 }
 
-/// Limits of a container.
-#[derive(Clone, Debug, Default)]
-pub struct Limits {
-    /// Bytes; swap is off.
-    pub memory: Option<u64>,
-    /// Thousandths.
-    pub cpus: Option<u64>,
-    /// Processes and threads.
-    pub pids: Option<u64>,
+/// A file of the host.
+#[derive(Clone, Debug)]
+pub(super) enum HostFile {
+    /// Its path; one that starts with `./` is relative to the unit file.
+    Path(String),
+    /// A plain path below the user's runtime directory.
+    Runtime(String),
 }
 
 /// A `.container`.
 #[derive(Clone, Debug)]
-pub struct Container {
+pub(super) struct ContainerUnit<'a> {
     /// `[Unit]`.
     pub relations: Relations,
     /// Name in podman.
     pub name: String,
     /// Its image.
     pub image: Image,
-    /// The whole command; the image's entrypoint and command do not count.
-    pub command: Vec<String>,
-    /// uid and gid inside.
-    pub user: u32,
-    /// Capabilities besides none.
-    pub capabilities: Vec<&'static str>,
-    /// Root file system read-only, with tmpfs on /tmp, /run and /var/tmp.
-    pub read_only: bool,
-    /// podman's init as PID 1.
-    pub init: bool,
-    /// No label of a mandatory access control, since files of the host keep theirs.
-    pub label_disable: bool,
     /// Where it is.
-    pub place: Place,
-    /// Its environment.
-    pub env: Vec<(String, String)>,
-    /// Files with the variables that no line carries.
-    pub env_files: Vec<Source>,
-    /// Named volumes: unit file and target.
-    pub volumes: Vec<(String, String)>,
-    /// Bind mounts.
-    pub binds: Vec<Bind>,
-    /// Working directory.
-    pub working_dir: Option<String>,
+    pub standing: Standing<'a>,
     /// Labels.
-    pub labels: Vec<(String, String)>,
-    /// Limits.
-    pub limits: Limits,
-    /// Seconds between SIGTERM and SIGKILL.
-    pub stop_timeout: u32,
+    pub labels: Pairs,
     /// `[Service]`.
     pub service: Service,
+    /// Everything else.
+    pub container: &'a Container,
 }
 
-impl Container {
-    /// The file's text.
-    pub fn write(&self, podman: Podman, comment: &str) -> Result<String, EmitError> {
-        let mut w = Writer::new(podman, comment);
-        self.relations.write(&mut w)?;
+impl Maker<'_> {
+    /// The text of a `.container`.
+    pub(super) fn write_container(&self, unit: &ContainerUnit<'_>, comment: &str) -> Result<String, EmitError> {
+        let ContainerUnit { relations, name, image, standing, labels, service, container } = unit;
+        let Container {
+            role: _,
+            image: reference,
+            pull,
+            argv,
+            working_dir,
+            user,
+            caps,
+            read_only_root,
+            init,
+            label,
+            seccomp,
+            proc,
+            env,
+            mounts,
+            devices,
+            limits,
+            stop_timeout,
+            ready,
+        } = container;
+        let mut w = Writer::new(self.podman, comment);
+        relations.write(&mut w)?;
         w.group("Container");
-        w.set("ContainerName", &self.name)?;
-        let (image, pull) = match &self.image {
-            Image::Reference(reference) => (reference, pull(reference)),
-            Image::Unit(unit) => (unit, "never"),
+        w.set("ContainerName", name)?;
+        let (image, pull) = match image {
+            Image::Reference => (reference.value.reference(), pull_word(*pull)),
+            Image::Unit(unit) => (unit.as_str(), "never"),
         };
         w.set("Image", image)?;
         w.set("Pull", pull)?;
-        let command = json_words(&self.command);
-        if command.len() > LONGEST_ARGUMENT {
-            return Err(EmitError::CannotKeep {
-                what: format!("a command of {} bytes", command.len()),
-                why: "a unit carries at most 128 KiB; put the text into a file".to_owned(),
-            });
+        entrypoint(&mut w, argv)?;
+        w.set("User", &user.to_string())?;
+        w.set("Group", &user.to_string())?;
+        // `privileged = true` in the user's containers.conf would undo the rest of this.
+        w.arg("--privileged=false")?;
+        w.set("DropCapability", "all")?;
+        for capability in caps {
+            w.set("AddCapability", capability)?;
         }
-        w.set("Entrypoint", &command)?;
-        self.identity(&mut w)?;
-        self.place(&mut w)?;
-        self.environment(&mut w)?;
-        for (unit, target) in &self.volumes {
-            volume(&mut w, unit, target)?;
+        w.flag("NoNewPrivileges", true)?;
+        w.flag("ReadOnly", *read_only_root)?;
+        w.flag("RunInit", *init)?;
+        confinement(&mut w, label, seccomp, *proc)?;
+        standing.write(&mut w)?;
+        environment(&mut w, env, &service.env_files)?;
+        self.write_mounts(&mut w, mounts)?;
+        for device in devices {
+            write_device(&mut w, device)?;
         }
-        for bind in &self.binds {
-            bind.write(&mut w)?;
+        if let Some(dir) = working_dir {
+            w.set_or_arg("WorkingDir", &path_text(dir)?, "--workdir")?;
         }
-        if let Some(dir) = &self.working_dir {
-            w.set_or_arg("WorkingDir", dir, "--workdir")?;
-        }
-        for (name, value) in &self.labels {
+        for (name, value) in labels {
             w.set("Label", &format!("{name}={value}"))?;
         }
         // Lines stay readable after the container is gone, whatever the user's default is.
         w.set("LogDriver", "journald")?;
-        self.limits.write(&mut w)?;
-        w.set("StopTimeout", &self.stop_timeout.to_string())?;
-        self.service.write(&mut w)?;
+        let run_timeout = write_limits(&mut w, limits)?;
+        w.set("StopTimeout", &stop_timeout.to_string())?;
+        let ready = ready.as_ref().map(|argv| format!("podman exec {name} {}", argv.join(" ")));
+        service.write(&mut w, ready.as_deref(), run_timeout)?;
         quadlet(&mut w)?;
         Ok(w.finish())
     }
+}
 
-    fn identity(&self, w: &mut Writer) -> Result<(), EmitError> {
-        w.set("User", &self.user.to_string())?;
-        w.set("Group", &self.user.to_string())?;
-        // `privileged = true` in the user's containers.conf would undo the rest of this.
-        w.arg("--privileged=false")?;
-        w.set("DropCapability", "all")?;
-        for capability in &self.capabilities {
-            w.set("AddCapability", capability)?;
-        }
-        w.flag("NoNewPrivileges", true)?;
-        w.flag("ReadOnly", self.read_only)?;
-        w.flag("RunInit", self.init)?;
-        if self.label_disable {
-            w.flag("SecurityLabelDisable", true)?;
-        }
-        Ok(())
+fn entrypoint(w: &mut Writer, argv: &[String]) -> Result<(), EmitError> {
+    let command = json_words(argv);
+    if command.len() > LONGEST_ARGUMENT {
+        return Err(EmitError::CannotKeep {
+            what: format!("a command of {} bytes", command.len()),
+            why: "a unit carries at most 128 KiB; put the text into a file".to_owned(),
+        });
     }
+    w.set("Entrypoint", &command)
+}
 
-    fn place(&self, w: &mut Writer) -> Result<(), EmitError> {
-        match &self.place {
-            Place::Pod(pod) => {
+fn confinement(w: &mut Writer, label: &Label, seccomp: &Seccomp, proc: Proc) -> Result<(), EmitError> {
+    match label {
+        Label::Confined => {}
+        Label::Disabled => w.flag("SecurityLabelDisable", true)?,
+        Label::Type(label) => w.set("SecurityLabelType", label)?,
+    }
+    match seccomp {
+        Seccomp::Default => {}
+        Seccomp::Profile(path) => w.set("SeccompProfile", &path_text(path)?)?,
+    }
+    match proc {
+        Proc::Masked => Ok(()),
+        Proc::Sysctls => w.set("Unmask", "/proc/sys"),
+        Proc::Unmasked => w.set("Unmask", "/proc/*"),
+    }
+}
+
+impl Standing<'_> {
+    fn write(&self, w: &mut Writer) -> Result<(), EmitError> {
+        match self {
+            Self::Pod(pod) => {
                 w.set("Pod", pod)?;
                 w.flag("StartWithPod", false)
             }
-            Place::Own { networks, host_name, dns, userns } => {
+            Self::Alone { pod, networks } => {
+                // Without a pod there is no infra container; name and networks are the unit's.
+                let Pod { name: _, infra: _, host_name, networks: _, dns, userns, sysctls, helpers: _, main: _ } = pod;
                 if let Some(userns) = userns {
                     w.set("UserNS", userns)?;
                 }
@@ -223,70 +192,97 @@ impl Container {
                     w.set("Network", network)?;
                 }
                 w.set("HostName", host_name)?;
-                w.set("DNS", dns)?;
-                w.set("DNSOption", "ndots:1")?;
+                if let Some(Dns { server, ndots }) = dns {
+                    w.set("DNS", &server.to_string())?;
+                    w.set("DNSOption", &format!("ndots:{ndots}"))?;
+                }
                 // podman's own would begin with the host's.
                 w.arg("--no-hosts")?;
-                for which in ["all", "default"] {
-                    w.set("Sysctl", &format!("net.ipv6.conf.{which}.disable_ipv6=1"))?;
+                for (name, value) in *sysctls {
+                    w.set("Sysctl", &format!("{name}={value}"))?;
                 }
                 Ok(())
             }
         }
     }
+}
 
-    /// The host's proxy variables stay outside, as everything of its environment does, also where the user's
-    /// containers.conf says `env_host`.
-    fn environment(&self, w: &mut Writer) -> Result<(), EmitError> {
-        for (name, value) in &self.env {
-            w.set("Environment", &format!("{name}={value}"))?;
+/// Lines for the variables that a line carries; the others are in files. The host's proxy variables stay outside, as
+/// everything of its environment does, also where the user's containers.conf says `env_host`.
+fn environment(w: &mut Writer, env: &BTreeMap<String, Sourced<EnvValue>>, files: &[HostFile]) -> Result<(), EmitError> {
+    for (name, value) in env {
+        match &value.value {
+            EnvValue::Text(text) if env_fits(text) => w.set("Environment", &format!("{name}={text}"))?,
+            // In the file of variables, in that of surrogates, or read by the shell that becomes the command.
+            EnvValue::Text(_) | EnvValue::Surrogate | EnvValue::Secret => {}
         }
-        for file in &self.env_files {
-            match file {
-                Source::Path(file) => w.set("EnvironmentFile", file)?,
-                Source::Runtime(file) => w.below_runtime("EnvironmentFile", file)?,
-            }
-        }
-        w.flag("EnvironmentHost", false)?;
-        w.set_or_arg("HttpProxy", "false", "--http-proxy")
     }
+    for file in files {
+        match file {
+            HostFile::Path(file) => w.set("EnvironmentFile", file)?,
+            HostFile::Runtime(file) => w.below_runtime("EnvironmentFile", file)?,
+        }
+    }
+    w.flag("EnvironmentHost", false)?;
+    w.set_or_arg("HttpProxy", "false", "--http-proxy")
+}
+
+/// The file for the variables that only podman's own reader carries: a line each, nothing quoted (podman `pkg/env`).
+pub(super) fn variables_file(env: &BTreeMap<String, Sourced<EnvValue>>) -> Result<Option<File>, EmitError> {
+    let mut file = String::new();
+    for (name, value) in env {
+        let EnvValue::Text(value) = &value.value else { continue };
+        if env_fits(value) {
+            continue;
+        }
+        if value.contains(['\0', '\n', '\r']) {
+            return Err(EmitError::CannotKeep {
+                what: format!("the variable {name}"),
+                why: "no Quadlet unit carries both a line break and a character such as U+0080 or a noncharacter, nor a NUL"
+                    .to_owned(),
+            });
+        }
+        file.push_str(&format!("{name}={value}\n"));
+    }
+    Ok((!file.is_empty()).then(|| File::new("agent/variables", file)))
 }
 
 /// True if an `Environment=` line carries the value.
-pub fn env_fits(value: &str) -> bool {
+fn env_fits(value: &str) -> bool {
     encode(Syntax::Exec, &format!("X={value}")).is_ok()
 }
 
-/// `Volume=` of a named volume's unit. Its target must not be split or trimmed.
-fn volume(w: &mut Writer, unit: &str, target: &str) -> Result<(), EmitError> {
-    if target.contains(':') {
+fn write_device(w: &mut Writer, device: &Device) -> Result<(), EmitError> {
+    let Device { path, from: _ } = device;
+    let text = path_text(path)?;
+    if text.contains(':') {
         return Err(EmitError::CannotKeep {
-            what: format!("the path {target}"),
-            why: "a colon in the path of a named volume is taken for its options".to_owned(),
+            what: format!("the device {text}"),
+            why: "a colon in its path is taken for its options".to_owned(),
         });
     }
-    w.set("Volume", &format!("{unit}:{target}"))
+    w.set_or_arg("AddDevice", &text, "--device")
 }
 
-impl Limits {
-    fn write(&self, w: &mut Writer) -> Result<(), EmitError> {
-        if let Some(memory) = self.memory {
-            w.set_or_arg("Memory", &memory.to_string(), "--memory")?;
-            // Equal to the memory limit means no swap (podman-run(1)).
-            w.arg(&format!("--memory-swap={memory}"))?;
-        }
-        if let Some(cpus) = self.cpus {
-            w.arg(&format!("--cpus={}.{:03}", cpus / 1000, cpus % 1000))?;
-        }
-        if let Some(pids) = self.pids {
-            w.set("PidsLimit", &pids.to_string())?;
-        }
-        Ok(())
+/// Writes what podman keeps, and returns what systemd must: the seconds it may run.
+fn write_limits(w: &mut Writer, limits: &Limits) -> Result<Option<u64>, EmitError> {
+    let Limits { timeout, memory, cpus, pids } = limits;
+    if let Some(memory) = memory.as_ref().map(|memory| memory.value) {
+        w.set_or_arg("Memory", &memory.to_string(), "--memory")?;
+        // Equal to the memory limit means no swap (podman-run(1)).
+        w.arg(&format!("--memory-swap={memory}"))?;
     }
+    if let Some(cpus) = cpus.as_ref().map(|cpus| cpus.value) {
+        w.arg(&format!("--cpus={}.{:03}", cpus / 1000, cpus % 1000))?;
+    }
+    if let Some(pids) = pids {
+        w.set("PidsLimit", &pids.value.to_string())?;
+    }
+    Ok(timeout.as_ref().map(|timeout| timeout.value))
 }
 
 impl Service {
-    fn write(&self, w: &mut Writer) -> Result<(), EmitError> {
+    fn write(&self, w: &mut Writer, ready: Option<&str>, run_timeout: Option<u64>) -> Result<(), EmitError> {
         w.group("Service");
         if self.oneshot {
             w.set("Type", "oneshot")?;
@@ -300,17 +296,19 @@ impl Service {
         if let Some(before) = &self.before {
             w.literal("ExecStartPre", before);
         }
-        if let Some(ready) = &self.ready {
+        if let Some(ready) = ready {
             w.set("ExecStartPost", ready)?;
         }
-        if let Some(timeout) = self.run_timeout {
+        if let Some(timeout) = run_timeout {
             w.set("RuntimeMaxSec", &timeout.to_string())?;
         }
         Ok(())
     }
 }
 
-/// A local image is never looked for elsewhere.
-fn pull(image: &str) -> &'static str {
-    if image.starts_with("localhost/") { "never" } else { "missing" }
+fn pull_word(pull: Pull) -> &'static str {
+    match pull {
+        Pull::Never => "never",
+        Pull::Missing => "missing",
+    }
 }

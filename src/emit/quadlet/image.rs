@@ -20,12 +20,10 @@ const CONTEXT: &str = "image";
 impl Maker<'_> {
     /// The agent's image, and the files that bring it.
     pub(super) fn agent_image(&self) -> Result<(Image, Vec<File>), EmitError> {
-        match &self.plan.agent.image.value {
+        match &self.plan.agent.main.image.value {
             ImageSource::Reference(reference) => self.image("image", reference),
-            ImageSource::Containerfile { reference, text, .. } if uses_context(text) => {
-                Ok((Image::Reference(reference.clone()), Vec::new()))
-            }
-            ImageSource::Containerfile { reference, text, .. } => self.build(reference, text),
+            image @ ImageSource::Containerfile { .. } if image.uses_context() => Ok((Image::Reference, Vec::new())),
+            ImageSource::Containerfile { file: _, reference, text } => self.build(reference, text),
         }
     }
 
@@ -35,7 +33,7 @@ impl Maker<'_> {
     /// time of a start what stands between the agent and the network, for a tag that every set here shares.
     pub(super) fn image(&self, role: &str, reference: &str) -> Result<(Image, Vec<File>), EmitError> {
         if reference.starts_with("localhost/") || self.podman < POLICY_SINCE {
-            return Ok((Image::Reference(reference.to_owned()), Vec::new()));
+            return Ok((Image::Reference, Vec::new()));
         }
         let mut w = Writer::new(self.podman, "");
         // Asked again at each start: it may have been removed meanwhile.
@@ -67,48 +65,5 @@ impl Maker<'_> {
         quadlet(&mut w)?;
         let name = self.units.file("image", "build");
         Ok((Image::Unit(name.clone()), vec![copy, File::new(name, w.finish())]))
-    }
-}
-
-/// True if a build of it may need files beside it, which the compiled tree does not have. Rather too often: such an image
-/// is then made by `image build`.
-fn uses_context(text: &str) -> bool {
-    text.lines().any(|line| {
-        let line = line.to_ascii_lowercase();
-        let copies = line.split_whitespace().take(2).any(|word| word == "copy" || word == "add");
-        let mounts = line.split_whitespace().filter_map(|word| word.strip_prefix("--mount="));
-        let elsewhere = |mount: &str| {
-            let mut parts = mount.split(',');
-            parts.any(|part| part.starts_with("from=") || ["type=cache", "type=tmpfs", "type=secret"].contains(&part))
-        };
-        (copies && !line.contains("--from=")) || mounts.into_iter().any(|mount| !elsewhere(mount))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_needs_files_beside_it_is_told_from_what_does_not() {
-        for text in [
-            "FROM a\nCOPY x /x",
-            "FROM a\n  add --chown=1:1 x /x\n",
-            "ONBUILD COPY x /",
-            "RUN --mount=type=bind,target=/x true",
-            "RUN --mount=target=/x true",
-            "COPY \\\n  --from=a /x /x",
-        ] {
-            assert!(uses_context(text), "{text}");
-        }
-        for text in [
-            "FROM a\nRUN apt-get install -y copy-tool add\n",
-            "FROM a AS b\nFROM c\nCOPY --from=b /x /x\n",
-            "RUN --mount=type=cache,target=/var/cache true",
-            "RUN --mount=type=bind,from=b,target=/x true",
-            "# COPYRIGHT\nRUN echo copied\n",
-        ] {
-            assert!(!uses_context(text), "{text}");
-        }
     }
 }

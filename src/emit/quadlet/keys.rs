@@ -28,6 +28,7 @@ use Syntax::{Exec, Native, Raw, Stripped, Strv};
 /// Every key there is for the writer.
 pub const KEYS: &[Key] = &[
     key("Container", "AddCapability", (4, 4), Strv),
+    key("Container", "AddDevice", (4, 4), Strv),
     key("Container", "ContainerName", (4, 4), Stripped),
     key("Container", "DNS", (4, 7), Raw),
     key("Container", "DNSOption", (4, 7), Raw),
@@ -51,10 +52,13 @@ pub const KEYS: &[Key] = &[
     key("Container", "Pull", (4, 6), Stripped),
     key("Container", "ReadOnly", (4, 4), Stripped),
     key("Container", "RunInit", (4, 4), Stripped),
+    key("Container", "SeccompProfile", (4, 4), Stripped),
     key("Container", "SecurityLabelDisable", (4, 5), Stripped),
+    key("Container", "SecurityLabelType", (4, 5), Stripped),
     key("Container", "StartWithPod", (5, 3), Stripped),
     key("Container", "StopTimeout", (5, 0), Stripped),
     key("Container", "Sysctl", (4, 6), Strv),
+    key("Container", "Unmask", (4, 6), Exec),
     key("Container", "User", (4, 4), Stripped),
     key("Container", "UserNS", (4, 5), Stripped),
     key("Container", "Volume", (4, 4), Raw),

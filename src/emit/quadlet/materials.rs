@@ -3,15 +3,14 @@
 //! systemd makes the directory (`RuntimeDirectory=`) and removes it with whatever is in it when the service has ended,
 //! failed or been killed, without our help. Containers get parts of it as mounts: a podman secret would be a copy in files.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::container::{Bind, Source};
+use super::container::HostFile;
 use super::unit::{Relations, path_text};
 use super::writer::Writer;
 use super::{EmitError, File, Maker};
 use crate::config::OVERRIDES;
-use crate::plan::{Materials, Origin, surrogates, trust};
+use crate::plan::{MaterialStore, Origin, Part, trust};
 
 /// The directory of all sets, below the user's runtime directory. Not the one of the runners' sessions, where `gc` would
 /// take each for a dead session.
@@ -25,30 +24,28 @@ pub const PROGRAM_DIRS: [&str; 5] = ["%h/.local/bin", "%h/.cargo/bin", "/usr/loc
 const START_TIMEOUT: u32 = 60;
 
 /// Role of the service, the end of its name.
-pub const ROLE: &str = "materials";
+const ROLE: &str = "materials";
 
 impl Maker<'_> {
     /// Where the set comes from, if something of it must be read at each start.
     pub(super) fn origin(&self) -> Result<Option<&Origin>, EmitError> {
-        match self.plan.materials.as_ref().or(self.plan.secrets.as_ref()) {
+        match self.plan.materials.as_ref().map(|materials| &materials.store) {
             None => Ok(None),
-            Some(Materials::Service(origin)) => Ok(Some(origin)),
-            Some(_) => Err(EmitError::Internal("units keep their secrets themselves".to_owned())),
+            Some(MaterialStore::Service(origin)) => Ok(Some(origin)),
+            Some(MaterialStore::Directory(_) | MaterialStore::Secrets(_)) => {
+                Err(EmitError::Internal("units keep their secrets themselves".to_owned()))
+            }
         }
     }
 
     /// The role of the service, where there is one: what uses the directory requires it.
     pub(super) fn keeper(&self) -> Option<&'static str> {
-        (self.plan.materials.is_some() || self.plan.secrets.is_some()).then_some(ROLE)
+        self.plan.materials.as_ref().map(|_| ROLE)
     }
 
     /// The set's directory below the runtime directory, which is handled like that of a session.
-    fn held(&self) -> String {
+    pub(super) fn held(&self) -> String {
         format!("{HELD_IN}/sandboxc-{}", self.plan.names.hash)
-    }
-
-    fn within(&self, part: fn(&Path) -> std::path::PathBuf, name: &str) -> Result<String, EmitError> {
-        path_text(&part(Path::new(&self.held())).join(name)).map(|text| text.trim_end_matches('/').to_owned())
     }
 
     /// The service. A restart of the agent is one of it too, so that each run has surrogates of its own.
@@ -73,7 +70,7 @@ impl Maker<'_> {
         w.set("RuntimeDirectoryMode", "0700")?;
         // A crash must not write values to a disk.
         w.set("LimitCORE", "0")?;
-        let repo = path_text(&self.plan.agent.workspace.source)?;
+        let repo = path_text(&origin.repo)?;
         let server = origin.server.as_deref().map(path_text).transpose()?;
         let mut words = vec!["/usr/bin/env", "sandboxc", "secrets", "--repo", &repo];
         words.extend(server.iter().flat_map(|server| ["--server", server]));
@@ -89,48 +86,18 @@ impl Maker<'_> {
     pub(super) fn renew(&self) -> Option<String> {
         let keeper = self.keeper()?;
         let used = format!("%t/{}/used", self.held());
-        let router = self.plan.materials.as_ref().map(|_| "router");
+        let router = self.plan.needs(Part::Router).then_some("router");
         let restart =
             |role| format!("systemctl --user restart --job-mode=ignore-dependencies {}", self.units.service(role));
         let restarts: Vec<String> = [keeper].into_iter().chain(router).map(restart).collect();
         Some(format!("/bin/sh -c \"[ ! -e {used} ] || {{ {}; }} && : >{used}\"", restarts.join(" && ")))
     }
 
-    /// What the router mounts of it.
-    pub(super) fn router_materials(&self) -> Result<Option<Bind>, EmitError> {
-        if self.plan.materials.is_none() {
-            return Ok(None);
-        }
-        // The directory is ours, so an SELinux label for containers does no harm to anybody's.
-        let source = Source::Runtime(self.within(trust::router_dir, "")?);
-        Ok(Some(Bind { source, target: trust::MATERIALS_AT.to_owned(), options: &["ro", "z"] }))
-    }
-
-    /// What the agent mounts of it: certificates, which are public, and its plain secrets.
-    pub(super) fn agent_materials(&self) -> Result<Vec<Bind>, EmitError> {
-        let bind = |part: fn(&Path) -> std::path::PathBuf, name: &str, target: &str| -> Result<Bind, EmitError> {
-            let source = Source::Runtime(self.within(part, name)?);
-            Ok(Bind { source, target: target.to_owned(), options: &["ro"] })
-        };
-        let mut binds = Vec::new();
-        if self.plan.secrets.is_some() {
-            binds.push(bind(trust::secrets_dir, "", trust::SECRETS_AT)?);
-        }
-        if self.plan.materials.is_some() {
-            binds.push(bind(trust::agent_dir, "", trust::TRUST_AT)?);
-            for (file, at) in trust::stand_ins(&self.plan.agent) {
-                binds.push(bind(trust::agent_dir, file, at)?);
-            }
-        }
-        Ok(binds)
-    }
-
     /// The file with the agent's surrogates. podman keeps what it reads of it, and they open nothing.
-    pub(super) fn surrogates(&self) -> Result<Option<Source>, EmitError> {
-        let names: BTreeSet<&str> = surrogates(&self.plan.policy);
-        if self.plan.materials.is_none() || names.is_empty() {
+    pub(super) fn surrogates(&self) -> Result<Option<HostFile>, EmitError> {
+        if !self.plan.needs(Part::Surrogates) {
             return Ok(None);
         }
-        Ok(Some(Source::Runtime(self.within(trust::surrogates_file, "")?)))
+        path_text(&trust::surrogates_file(Path::new(&self.held()))).map(HostFile::Runtime).map(Some)
     }
 }

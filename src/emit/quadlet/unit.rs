@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::writer::Writer;
 use crate::emit::{EmitError, Podman};
+use crate::plan::pod::{Dns, Pod};
 
 /// What `[Unit]` says. Every unit but the agent's ends when nothing that runs needs it any more.
 #[derive(Clone, Debug, Default)]
@@ -52,50 +53,49 @@ pub(super) fn quadlet(w: &mut Writer) -> Result<(), EmitError> {
 
 /// A `.pod`.
 #[derive(Clone, Debug)]
-pub struct Pod {
+pub struct PodUnit<'a> {
     /// `[Unit]`.
     pub relations: Relations,
-    /// Name in podman.
-    pub name: String,
     /// `x.network`, with options.
-    pub network: String,
-    /// Its resolver; none means the host's.
-    pub dns: Option<String>,
-    /// Its host name.
-    pub host_name: String,
-    /// The user namespace of all its containers.
-    pub userns: Option<&'static str>,
+    pub networks: Vec<String>,
     /// Labels.
     pub labels: Vec<(String, String)>,
+    /// Everything else.
+    pub pod: &'a Pod,
 }
 
-impl Pod {
+impl PodUnit<'_> {
     /// The file's text.
     pub fn write(&self, podman: Podman) -> Result<String, EmitError> {
+        let Self { relations, networks, labels, pod } = self;
+        // Containers have units of their own; Quadlet names the infra container.
+        let Pod { name, infra: _, host_name, networks: _, dns, userns, sysctls, helpers: _, main: _ } = pod;
         let mut w = Writer::new(podman, "");
-        self.relations.write(&mut w)?;
+        relations.write(&mut w)?;
         w.group("Pod");
-        w.set("PodName", &self.name)?;
-        w.set("Network", &self.network)?;
-        if let Some(dns) = &self.dns {
-            w.set("DNS", dns)?;
-            w.set("DNSOption", "ndots:1")?;
+        w.set("PodName", name)?;
+        for network in networks {
+            w.set("Network", network)?;
         }
-        w.set_or_arg("HostName", &self.host_name, "--hostname")?;
-        if let Some(userns) = self.userns {
+        if let Some(Dns { server, ndots }) = dns {
+            w.set("DNS", &server.to_string())?;
+            w.set("DNSOption", &format!("ndots:{ndots}"))?;
+        }
+        w.set_or_arg("HostName", host_name, "--hostname")?;
+        if let Some(userns) = userns {
             w.set("UserNS", userns)?;
         }
         // The gate ends before the others start; with `stop`, Quadlet's default, the pod would end with it.
         w.set_or_arg("ExitPolicy", "continue", "--exit-policy")?;
-        for (name, value) in &self.labels {
+        for (name, value) in labels {
             w.set_or_arg("Label", &format!("{name}={value}"), "--label")?;
         }
         w.arg("--no-hosts")?;
-        for which in ["all", "default"] {
-            w.arg(&format!("--sysctl=net.ipv6.conf.{which}.disable_ipv6=1"))?;
+        for (name, value) in *sysctls {
+            w.arg(&format!("--sysctl={name}={value}"))?;
         }
         if w.knows("StopTimeout") {
-            w.set("StopTimeout", "5")?;
+            w.set("StopTimeout", &pod.stop_timeout().to_string())?;
         }
         // Older ones overwrite it with on-failure (podman #28081); a pod that comes back finds nobody that needs it.
         if podman >= Podman::new(6, 0) {

@@ -8,8 +8,8 @@ use super::super::podman::Podman;
 use super::super::registry::{Record, Registry, Stage};
 use super::super::state::State;
 use super::{Check, RuntimeError, Subject, resolver, told};
-use crate::emit::network;
-use crate::plan::Plan;
+use crate::emit::{network, posture_args};
+use crate::plan::{Container, Plan};
 
 pub(super) fn images(subject: &Subject<'_>) -> Vec<Check> {
     let one = |check, promise, image: &str, make: String| {
@@ -20,8 +20,8 @@ pub(super) fn images(subject: &Subject<'_>) -> Vec<Check> {
             Err(error) => Check::broken(check, promise, told(&error), make),
         }
     };
-    let router = subject.plan.router_image.value.as_str();
-    let agent = subject.plan.agent.image.value.reference();
+    let Some(router) = &subject.plan.router else { return Vec::new() };
+    let (router, agent) = (router.main.image.value.reference(), subject.plan.agent.main.image.value.reference());
     let make = match agent.starts_with("localhost/") {
         true => "sandboxc image build agent".to_owned(),
         false => format!("podman pull {agent}"),
@@ -40,8 +40,8 @@ const RESOLVES: (&str, &str) = ("resolver", "the router can resolve names");
 
 /// Two containers side by side, one on each kind of network.
 pub(super) fn networks(subject: &Subject<'_>) -> Vec<Check> {
-    let Some(registry) = subject.registry else { return Vec::new() };
-    match Probe::make(subject.podman, registry, subject.plan) {
+    let (Some(registry), Some(router)) = (subject.registry, &subject.plan.router) else { return Vec::new() };
+    match Probe::make(subject.podman, registry, subject.plan, &router.main) {
         Ok(probe) => thread::scope(|scope| {
             let no_route = scope.spawn(|| probe.no_route());
             let resolves = probe.resolves(subject);
@@ -58,18 +58,24 @@ pub(super) fn networks(subject: &Subject<'_>) -> Vec<Check> {
 struct Probe<'a> {
     podman: &'a Podman,
     plan: &'a Plan,
+    router: &'a Container,
     _state: State,
 }
 
 impl<'a> Probe<'a> {
-    fn make(podman: &'a Podman, registry: &Registry, plan: &'a Plan) -> Result<Self, RuntimeError> {
+    fn make(
+        podman: &'a Podman,
+        registry: &Registry,
+        plan: &'a Plan,
+        router: &'a Container,
+    ) -> Result<Self, RuntimeError> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         let state = State::create(
             registry,
             Record {
                 session: plan.session.clone(),
                 workspace: "/".into(),
-                image: plan.router_image.value.clone(),
+                image: router.image.value.reference().to_owned(),
                 since,
                 pid: i32::try_from(std::process::id()).unwrap_or(0),
                 stage: Stage::Running,
@@ -77,23 +83,21 @@ impl<'a> Probe<'a> {
             },
         )?;
         state.add_plan(&plan.names.hash)?;
-        let probe = Self { podman, plan, _state: state };
+        let probe = Self { podman, plan, router, _state: state };
         for call in network::create_args(plan) {
             probe.podman.call("making a network", &call, None)?;
         }
         Ok(probe)
     }
 
-    /// Runs a shell line in a container of the router's image, as little privileged as the router.
+    /// Runs a shell line in a container of the router's image, with the router's rights.
     fn shell(&self, role: &str, network: &str, more: &[String], script: &str) -> Result<String, RuntimeError> {
         let name = format!("{}-{role}", self.plan.names.agent_pod);
-        let mut args: Vec<String> = ["run", "--rm", "--pull=never", "--read-only", "--cap-drop=all", "--user=990:990"]
-            .map(str::to_owned)
-            .to_vec();
-        args.push("--security-opt=no-new-privileges".to_owned());
+        let mut args = vec!["run".to_owned(), "--rm".to_owned()];
+        args.extend(posture_args(self.router));
         args.extend([format!("--network={network}"), format!("--name={name}")]);
         args.extend_from_slice(more);
-        args.extend(["--entrypoint=/bin/sh".to_owned(), self.plan.router_image.value.clone()]);
+        args.extend(["--entrypoint=/bin/sh".to_owned(), self.router.image.value.reference().to_owned()]);
         args.extend(["-c".to_owned(), script.to_owned()]);
         self.podman.call("a container of the router's image", &args, None)
     }

@@ -8,11 +8,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Files, Materials};
 use crate::config::{SecretValues, yaml};
-use crate::plan::{Part, Plan, SESSION_LABEL, trust};
+use crate::plan::{Materials as Needed, Part, SESSION_LABEL, trust};
 use crate::runtime::RuntimeError;
 
-/// The secrets that the plan names, as one stream.
-pub fn secrets(plan: &Plan, prefix: &str, made: &Materials, values: &SecretValues) -> Result<String, RuntimeError> {
+/// The secrets that a plan names, as one stream.
+pub fn secrets(
+    session: &str,
+    needed: &Needed,
+    prefix: &str,
+    made: &Materials,
+    values: &SecretValues,
+) -> Result<String, RuntimeError> {
     let text = |map: &BTreeMap<String, String>| -> Files {
         map.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect()
     };
@@ -28,7 +34,7 @@ pub fn secrets(plan: &Plan, prefix: &str, made: &Materials, values: &SecretValue
         chosen.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
     };
     let mut documents = Vec::new();
-    for part in Part::of(plan) {
+    for &part in &needed.parts {
         let files = match part {
             Part::Router => below(false),
             Part::Tls => below(true),
@@ -40,7 +46,7 @@ pub fn secrets(plan: &Plan, prefix: &str, made: &Materials, values: &SecretValue
         let document = Document {
             metadata: ObjectMeta {
                 name: Some(part.name(prefix)),
-                labels: Some(BTreeMap::from([(SESSION_LABEL.to_owned(), plan.session.clone())])),
+                labels: Some(BTreeMap::from([(SESSION_LABEL.to_owned(), session.to_owned())])),
                 ..ObjectMeta::default()
             },
             data: Some(files.into_iter().map(|(name, bytes)| (name, ByteString(bytes))).collect()),

@@ -1,0 +1,161 @@
+//! A container of a pod, and the annotations that carry what its fields cannot.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Capabilities, Container as Document, EnvVar, EnvVarSource, ResourceRequirements, SecretKeySelector, SecurityContext,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::config::Limits;
+use crate::plan::pod::{Container, EnvValue, Label, Proc, Pull, Seccomp};
+use crate::plan::{MaterialStore, Part};
+use crate::source::Sourced;
+
+use super::{EmitError, Maker, Podman, path_text};
+
+impl Maker<'_> {
+    pub(super) fn container(self, container: &Container) -> Result<Document, EmitError> {
+        // Init, label, seccomp and the limit of processes are annotations of the pod; mounts and devices are volumes of
+        // the pod too; stopping is the pod's; readiness is waited for by whoever plays it.
+        let Container {
+            role,
+            image,
+            pull,
+            argv,
+            working_dir,
+            user,
+            caps,
+            read_only_root,
+            init: _,
+            label: _,
+            seccomp: _,
+            proc,
+            env,
+            mounts: _,
+            devices: _,
+            limits,
+            stop_timeout: _,
+            ready: _,
+        } = container;
+        Ok(Document {
+            name: role.word().to_owned(),
+            image: Some(image.value.reference().to_owned()),
+            image_pull_policy: Some(pull_policy(*pull).to_owned()),
+            command: Some(argv.iter().map(|word| literal(word)).collect()),
+            env: (!env.is_empty()).then(|| self.env(env)),
+            resources: resources(limits),
+            security_context: Some(SecurityContext {
+                allow_privilege_escalation: Some(false),
+                capabilities: Some(capabilities(caps)),
+                proc_mount: proc_mount(*proc),
+                read_only_root_filesystem: read_only_root.then_some(true),
+                run_as_user: Some((*user).into()),
+                run_as_group: Some((*user).into()),
+                ..SecurityContext::default()
+            }),
+            volume_mounts: Some(self.mounts(container)?),
+            working_dir: working_dir.as_deref().map(path_text).transpose()?,
+            ..Document::default()
+        })
+    }
+
+    /// Texts first, then what the manifest may not hold. Where the runner keeps that, it gives it to the command itself.
+    fn env(self, env: &BTreeMap<String, Sourced<EnvValue>>) -> Vec<EnvVar> {
+        let prefix = match self.plan.materials.as_ref().map(|materials| &materials.store) {
+            Some(MaterialStore::Secrets(prefix)) => Some(prefix),
+            Some(MaterialStore::Directory(_) | MaterialStore::Service(_)) | None => None,
+        };
+        let refer = |part: Part, name: &String| {
+            prefix.map(|prefix| EnvVar {
+                name: name.clone(),
+                value: None,
+                value_from: Some(EnvVarSource {
+                    secret_key_ref: Some(SecretKeySelector {
+                        name: part.name(prefix),
+                        key: name.clone(),
+                        optional: Some(false),
+                    }),
+                    ..EnvVarSource::default()
+                }),
+            })
+        };
+        let (mut texts, mut surrogates, mut secrets) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, value) in env {
+            match &value.value {
+                EnvValue::Text(text) => {
+                    texts.push(EnvVar { name: name.clone(), value: Some(text.clone()), value_from: None });
+                }
+                EnvValue::Surrogate => surrogates.extend(refer(Part::Surrogates, name)),
+                EnvValue::Secret => secrets.extend(refer(Part::Secrets, name)),
+            }
+        }
+        texts.into_iter().chain(surrogates).chain(secrets).collect()
+    }
+}
+
+/// What a container has no field for (libpod `annotations.go`).
+pub(super) fn annotations(container: &Container, podman: Podman) -> Result<Vec<(String, String)>, EmitError> {
+    let name = container.role.word();
+    let mut all = Vec::new();
+    let mut add = |key: &str, value: &str| all.push((format!("io.podman.annotations.{key}/{name}"), value.to_owned()));
+    if container.init {
+        add("init", "true");
+    }
+    match &container.label {
+        Label::Confined => {}
+        Label::Disabled => add("label", "disable"),
+        Label::Type(label) => add("label", &format!("type:{label}")),
+    }
+    if let Some(pids) = container.limits.pids.as_ref().filter(|_| podman.has_pids_annotation()) {
+        add("pids-limit", &pids.value.to_string());
+    }
+    match &container.seccomp {
+        Seccomp::Default => {}
+        // `securityContext.seccompProfile` is ignored. The profile is looked up below `--seccomp-profile-root`.
+        Seccomp::Profile(path) => {
+            let file = path.file_name().map(std::path::Path::new).ok_or_else(|| EmitError::CannotKeep {
+                what: format!("the seccomp profile {}", path.display()),
+                why: "it names no file".to_owned(),
+            })?;
+            let key = format!("container.seccomp.security.alpha.kubernetes.io/{name}");
+            all.push((key, format!("localhost/{}", path_text(file)?)));
+        }
+    }
+    Ok(all)
+}
+
+fn capabilities(add: &[&str]) -> Capabilities {
+    let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    Capabilities { add: (!add.is_empty()).then(|| list(add)), drop: Some(list(&["ALL"])) }
+}
+
+/// kube play has one word for every degree.
+fn proc_mount(proc: Proc) -> Option<String> {
+    match proc {
+        Proc::Masked => None,
+        Proc::Sysctls | Proc::Unmasked => Some("Unmasked".to_owned()),
+    }
+}
+
+fn pull_policy(pull: Pull) -> &'static str {
+    match pull {
+        Pull::Never => "Never",
+        Pull::Missing => "IfNotPresent",
+    }
+}
+
+/// kube play expands `$(NAME)` and turns `$$` into `$` in commands (podman play.go, since 4.7), so a dollar is doubled.
+fn literal(word: &str) -> String {
+    word.replace('$', "$$")
+}
+
+fn resources(limits: &Limits) -> Option<ResourceRequirements> {
+    // Processes are an annotation; time is kept by whoever plays the stream.
+    let Limits { timeout: _, memory, cpus, pids: _ } = limits;
+    let memory = memory.as_ref().map(|memory| ("memory", memory.value.to_string()));
+    let cpus = cpus.as_ref().map(|cpus| ("cpu", format!("{}m", cpus.value)));
+    let limits: BTreeMap<String, Quantity> =
+        memory.into_iter().chain(cpus).map(|(name, value)| (name.to_owned(), Quantity(value))).collect();
+    (!limits.is_empty()).then(|| ResourceRequirements { limits: Some(limits), ..ResourceRequirements::default() })
+}

@@ -1,0 +1,108 @@
+//! Mounts of a `.container`.
+
+use std::path::Path;
+
+use super::syntax::csv_field;
+use super::unit::path_text;
+use super::writer::Writer;
+use super::{EmitError, Maker};
+use crate::plan::pod::{MaterialSet, Mount, MountOption, Source};
+use crate::plan::trust;
+
+/// What a bind mount mounts.
+enum Bind {
+    /// A path of the host; one that starts with `./` is relative to the unit file.
+    Path(String),
+    /// A plain path below the user's runtime directory.
+    Runtime(String),
+}
+
+impl Maker<'_> {
+    /// Named volumes first: what is mounted inside them comes after.
+    pub(super) fn write_mounts(&self, w: &mut Writer, mounts: &[Mount]) -> Result<(), EmitError> {
+        let (volumes, binds): (Vec<_>, Vec<_>) =
+            mounts.iter().partition(|mount| matches!(mount.source, Source::Volume(_)));
+        volumes.into_iter().chain(binds).try_for_each(|mount| self.write_mount(w, mount))
+    }
+
+    fn write_mount(&self, w: &mut Writer, mount: &Mount) -> Result<(), EmitError> {
+        let Mount { name, source, target, read_only, relabel, options, from: _ } = mount;
+        let target = path_text(target)?;
+        let options = Options { read_only: *read_only, relabel: *relabel, more: options };
+        let bind = match source {
+            Source::Volume(_) => return volume(w, &self.units.file(name, "volume"), &target, options),
+            Source::Files { set, file: Some(file) } => Bind::Path(format!("./{}/{file}", set.dir())),
+            Source::Files { set, file: None } => Bind::Path(format!("./{}", set.dir())),
+            Source::Host(path) => Bind::Path(path_text(path)?),
+            Source::Material { set, file } => {
+                let part = match set {
+                    MaterialSet::Router => trust::router_dir,
+                    MaterialSet::Agent => trust::agent_dir,
+                    MaterialSet::Secrets => trust::secrets_dir,
+                };
+                Bind::Runtime(self.held_path(part, file.unwrap_or_default())?)
+            }
+        };
+        bind.write(w, &target, options)
+    }
+
+    fn held_path(&self, part: fn(&Path) -> std::path::PathBuf, name: &str) -> Result<String, EmitError> {
+        path_text(&part(Path::new(&self.held())).join(name)).map(|text| text.trim_end_matches('/').to_owned())
+    }
+}
+
+/// Options of a mount.
+#[derive(Clone, Copy)]
+struct Options<'a> {
+    read_only: bool,
+    relabel: bool,
+    more: &'a [MountOption],
+}
+
+impl Options<'_> {
+    /// As `Volume=` takes them.
+    fn words(self) -> String {
+        let mode = if self.read_only { "ro" } else { "rw" };
+        let options = self.more.iter().map(|option| option.word());
+        [mode].into_iter().chain(options).chain(self.relabel.then_some("z")).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl Bind {
+    /// `Volume=` splits at colons, trims, and makes a `RequiresMountsFor=` that breaks at spaces (before 5.8), so any
+    /// path that is not plain goes to podman's `--mount`, which reads CSV.
+    fn write(&self, w: &mut Writer, target: &str, options: Options<'_>) -> Result<(), EmitError> {
+        let plain = |c: char| c.is_alphanumeric() && c != '\u{80}' || "/._-+@=".contains(c);
+        let words = options.words();
+        let source = match self {
+            Self::Path(source) => source,
+            Self::Runtime(source) => return w.below_runtime("Volume", &format!("{source}:{target}:{words}")),
+        };
+        if source.chars().chain(target.chars()).all(plain) {
+            return w.set("Volume", &format!("{source}:{target}:{words}"));
+        }
+        let mut fields = vec![
+            "type=bind".to_owned(),
+            csv_field(&format!("source={source}")),
+            csv_field(&format!("destination={target}")),
+        ];
+        fields.extend(options.read_only.then(|| "ro=true".to_owned()));
+        fields.extend(options.more.iter().map(|option| option.word().to_owned()));
+        fields.extend(options.relabel.then(|| "relabel=shared".to_owned()));
+        w.arg(&format!("--mount={}", fields.join(",")))
+    }
+}
+
+/// `Volume=` of a named volume's unit. Its target must not be split or trimmed.
+fn volume(w: &mut Writer, unit: &str, target: &str, options: Options<'_>) -> Result<(), EmitError> {
+    if target.contains(':') {
+        return Err(EmitError::CannotKeep {
+            what: format!("the path {target}"),
+            why: "a colon in the path of a named volume is taken for its options".to_owned(),
+        });
+    }
+    let words = options.words();
+    // podman mounts a volume read-write unless told otherwise.
+    let words = if words == "rw" { String::new() } else { format!(":{words}") };
+    w.set("Volume", &format!("{unit}:{target}{words}"))
+}

@@ -1,0 +1,304 @@
+//! Makes the pods: the one place that says what each container may do.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use super::{
+    Attachment, Container, Dns, EnvValue, FILES_AT, FileSet, GATE_PASSED, Label, MaterialSet, Mount, NetworkKind, Pod,
+    Proc, Pull, Role, Seccomp, Source,
+};
+use crate::config::{Identity, ImageSource, Limits, Resolved};
+use crate::plan::agent::Agent;
+use crate::plan::{Command, MaterialStore, Materials, Names, Part, SandboxNetwork, surrogates, trust};
+use crate::source::{Place, Sourced};
+
+/// uid and gid of router, gate and forwarder: no user of the host, no user of the agent.
+const SERVICE_USER: u32 = 990;
+
+/// uid and gid of the agent that is the invoking user of the host, so that a manifest is the same on every machine.
+const AGENT_USER: u32 = 1000;
+
+/// Maps the invoking user to [`AGENT_USER`]. It is one for both pods: the router's image is mapped once then, and memory
+/// holds one copy of it, 5 MB less in all.
+const KEEP_ID: &str = "keep-id:uid=1000,gid=1000";
+
+/// Capabilities of the agent that is root: what package managers need, and nothing that changes the network or other
+/// processes.
+const ROOT_CAPS: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"];
+
+/// For port 53, 80 and 443.
+const LISTENER_CAPS: [&str; 1] = ["NET_BIND_SERVICE"];
+
+/// The bridge would have a link-local address otherwise, and a host service on `[::]` would be reachable (rootful).
+const WITHOUT_IPV6: [(&str, &str); 2] =
+    [("net.ipv6.conf.all.disable_ipv6", "1"), ("net.ipv6.conf.default.disable_ipv6", "1")];
+
+/// Every name is asked for as it is: there are no search domains.
+const NDOTS: u8 = 1;
+
+/// podman's init inside a container that has it (libpod `ContainerInitPath`).
+const INIT: &str = "/run/podman-init";
+
+/// Seconds between SIGTERM and SIGKILL for containers of ours.
+const SERVICE_STOP_TIMEOUT: u32 = 2;
+
+/// The same for the agent.
+const AGENT_STOP_TIMEOUT: u32 = 5;
+
+const GATE: [&str; 2] = ["/bin/sh", "/etc/sandboxc/gate.sh"];
+const FORWARDER: [&str; 5] = ["nginx", "-e", "stderr", "-c", "/etc/sandboxc/forwarder.conf"];
+const ROUTER: [&str; 2] = ["/bin/sh", "/etc/sandboxc/entry.sh"];
+const ROUTER_READY: [&str; 3] = ["/bin/sh", "/etc/sandboxc/entry.sh", "ready"];
+
+/// Capabilities of an identity.
+pub(in crate::plan) fn capabilities_of(identity: Identity) -> &'static [&'static str] {
+    match identity {
+        Identity::HostUser => &[],
+        Identity::Root => &ROOT_CAPS,
+    }
+}
+
+/// The router's pod, if there is a router, and the agent's.
+pub(in crate::plan) fn pods(
+    resolved: &Resolved,
+    agent: &Agent,
+    names: &Names,
+    network: Option<&SandboxNetwork>,
+    materials: Option<&Materials>,
+) -> (Option<Pod>, Pod) {
+    let maker = Maker { resolved, agent, names, materials };
+    (network.map(|net| maker.router(net)), maker.agent(network))
+}
+
+struct Maker<'a> {
+    resolved: &'a Resolved,
+    agent: &'a Agent,
+    names: &'a Names,
+    materials: Option<&'a Materials>,
+}
+
+impl Maker<'_> {
+    fn userns(&self) -> Option<&'static str> {
+        (self.agent.identity.value == Identity::HostUser).then_some(KEEP_ID)
+    }
+
+    fn has(&self, part: Part) -> bool {
+        self.materials.is_some_and(|materials| materials.has(part))
+    }
+
+    fn router(&self, net: &SandboxNetwork) -> Pod {
+        let mut router = self.service(Role::Router, &LISTENER_CAPS, words(&ROUTER), FileSet::Router);
+        router.ready = Some(words(&ROUTER_READY));
+        if self.has(Part::Router) {
+            // The directory is ours, so an SELinux label for containers does no harm to anybody's.
+            router.mounts.push(Mount { relabel: true, ..material(MaterialSet::Router, None, trust::MATERIALS_AT) });
+        }
+        Pod {
+            name: self.names.router_pod.clone(),
+            infra: self.names.router_infra.clone(),
+            host_name: "router",
+            networks: vec![
+                Attachment { network: NetworkKind::Internal, address: Some(net.router_address) },
+                Attachment { network: NetworkKind::Egress, address: None },
+            ],
+            dns: Some(Dns { server: Ipv4Addr::LOCALHOST, ndots: NDOTS }),
+            userns: self.userns(),
+            sysctls: &WITHOUT_IPV6,
+            helpers: Vec::new(),
+            main: router,
+        }
+    }
+
+    fn agent(&self, network: Option<&SandboxNetwork>) -> Pod {
+        let own = match network {
+            Some(net) => Attachment { network: NetworkKind::Internal, address: Some(net.agent_address) },
+            None => Attachment { network: NetworkKind::Egress, address: None },
+        };
+        Pod {
+            name: self.names.agent_pod.clone(),
+            infra: self.names.agent_infra.clone(),
+            host_name: "sandbox",
+            networks: vec![own],
+            dns: network.map(|net| Dns { server: net.router_address, ndots: NDOTS }),
+            userns: self.userns(),
+            sysctls: &WITHOUT_IPV6,
+            helpers: if network.is_some() { self.helpers() } else { Vec::new() },
+            main: self.agent_container(),
+        }
+    }
+
+    /// Gate and forwarder.
+    ///
+    /// A held agent runs nothing until the runner executes the command, and the runner does so only after it has read
+    /// [`GATE_PASSED`]. So the gate can stand at the head of the forwarder, which saves a container: podman polls for the
+    /// end of an init container and cleans up after it, a third of the whole start.
+    fn helpers(&self) -> Vec<Container> {
+        let forwarder = |argv| self.service(Role::Forwarder, &LISTENER_CAPS, argv, FileSet::Forwarder);
+        match self.agent.command {
+            Command::Hold => {
+                let (gate, exec) = (GATE.join(" "), FORWARDER.join(" "));
+                let script = format!("{gate} && echo '{GATE_PASSED}' && exec {exec}");
+                vec![forwarder(words(&["/bin/sh", "-c", &script]))]
+            }
+            Command::Run(_) => {
+                vec![self.service(Role::Gate, &[], words(&GATE), FileSet::Forwarder), forwarder(words(&FORWARDER))]
+            }
+        }
+    }
+
+    /// A container of ours: stock image, our files read-only, read-only root, no user of the host, no privileges.
+    fn service(&self, role: Role, caps: &[&'static str], argv: Vec<String>, files: FileSet) -> Container {
+        let image = &self.resolved.router_image;
+        Container {
+            role,
+            pull: self.pull(&image.value),
+            image: Sourced::new(ImageSource::Reference(image.value.clone()), image.from.clone()),
+            argv,
+            working_dir: None,
+            user: SERVICE_USER,
+            caps: caps.to_vec(),
+            read_only_root: true,
+            init: false,
+            label: Label::Confined,
+            seccomp: Seccomp::Default,
+            proc: Proc::Masked,
+            env: BTreeMap::new(),
+            // The files are ours, so an SELinux label for containers does no harm to anybody's.
+            mounts: vec![Mount { relabel: true, ..ours("files", Source::Files { set: files, file: None }, FILES_AT) }],
+            devices: Vec::new(),
+            limits: Limits::default(),
+            stop_timeout: SERVICE_STOP_TIMEOUT,
+            ready: None,
+        }
+    }
+
+    fn agent_container(&self) -> Container {
+        let agent = self.agent;
+        let identity = agent.identity.value;
+        Container {
+            role: Role::Agent,
+            pull: self.pull(agent.image.value.reference()),
+            image: agent.image.clone(),
+            argv: self.argv(),
+            working_dir: Some(agent.workspace.target.clone()),
+            user: match identity {
+                Identity::HostUser => AGENT_USER,
+                Identity::Root => 0,
+            },
+            caps: capabilities_of(identity).to_vec(),
+            read_only_root: false,
+            init: true,
+            // Files of the host keep their labels; no relabelling of somebody's checkout.
+            label: Label::Disabled,
+            seccomp: Seccomp::Default,
+            proc: Proc::Masked,
+            env: self.env(),
+            mounts: self.mounts(),
+            devices: Vec::new(),
+            limits: agent.limits.clone(),
+            stop_timeout: AGENT_STOP_TIMEOUT,
+            ready: None,
+        }
+    }
+
+    /// A local image is never looked for elsewhere, and the runner never fetches one on the way; podman's default for a
+    /// tag such as `latest` would ask a registry.
+    fn pull(&self, image: &str) -> Pull {
+        let never = image.starts_with("localhost/") || self.agent.command == Command::Hold;
+        if never { Pull::Never } else { Pull::Missing }
+    }
+
+    /// Plain secrets that a service has written into a directory get into the environment by a shell of the image.
+    fn argv(&self) -> Vec<String> {
+        let stored = self.materials.map(|materials| &materials.store);
+        match &self.agent.command {
+            Command::Hold => words(&[INIT, "-P"]),
+            Command::Run(command) if self.has(Part::Secrets) && matches!(stored, Some(MaterialStore::Service(_))) => {
+                trust::with_secrets().into_iter().chain(command.iter().cloned()).collect()
+            }
+            Command::Run(command) => command.clone(),
+        }
+    }
+
+    fn env(&self) -> BTreeMap<String, Sourced<EnvValue>> {
+        let text = |value: &Sourced<String>| Sourced::new(EnvValue::Text(value.value.clone()), value.from.clone());
+        let mut env: BTreeMap<_, _> = self.agent.env.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+        if self.has(Part::Surrogates) {
+            for (name, credential) in surrogates(&self.resolved.policy) {
+                env.insert(name.to_owned(), Sourced::new(EnvValue::Surrogate, credential.from.clone()));
+            }
+        }
+        for (name, secret) in &self.resolved.secrets.plain {
+            env.insert(name.clone(), Sourced::new(EnvValue::Secret, secret.from.clone()));
+        }
+        env
+    }
+
+    fn mounts(&self) -> Vec<Mount> {
+        let (agent, workspace) = (self.agent, &self.agent.workspace);
+        let hosts = Source::Files { set: FileSet::Agent, file: Some("hosts") };
+        let home = Mount {
+            read_only: false,
+            from: agent.home.volume.from.clone(),
+            ..ours("home", Source::Volume(agent.home.volume.value.clone()), &agent.home.target)
+        };
+        let source = workspace.source.clone();
+        let mut mounts = vec![
+            // Without one `localhost` does not resolve (`--no-hosts`), and podman's own would copy the host's.
+            ours("files", hosts, "/etc/hosts"),
+            home,
+            host("workspace", source, &workspace.target, workspace.read_only, &workspace.from),
+        ];
+        for (index, (path, read_only)) in workspace.overlays().into_iter().enumerate() {
+            let part = workspace.protect.iter().find(|part| part.path.starts_with(path));
+            let from = part.map_or(&workspace.from, |part| &part.from);
+            let name = format!("protect-{index}");
+            mounts.push(host(&name, workspace.source.join(path), &workspace.target.join(path), read_only, from));
+        }
+        for (index, extra) in agent.mounts.iter().enumerate() {
+            let name = format!("mount-{index}");
+            mounts.push(host(&name, extra.source.clone(), &extra.target, extra.read_only, &extra.from));
+        }
+        let has_directory = !matches!(self.materials.map(|m| &m.store), Some(MaterialStore::Secrets(_)));
+        if self.has(Part::Secrets) && has_directory {
+            mounts.push(material(MaterialSet::Secrets, None, trust::SECRETS_AT));
+        }
+        if self.has(Part::Trust) {
+            mounts.push(material(MaterialSet::Agent, None, trust::TRUST_AT));
+            let stand_ins = trust::stand_ins(agent).into_iter();
+            mounts.extend(stand_ins.map(|(file, at)| material(MaterialSet::Agent, Some(file), at)));
+        }
+        mounts
+    }
+}
+
+/// A read-only mount that every such container has.
+fn ours(name: &str, source: Source, target: impl AsRef<Path>) -> Mount {
+    Mount {
+        name: name.to_owned(),
+        source,
+        target: target.as_ref().to_owned(),
+        read_only: true,
+        relabel: false,
+        options: Vec::new(),
+        from: Place::built_in(),
+    }
+}
+
+fn material(set: MaterialSet, file: Option<&'static str>, target: &str) -> Mount {
+    let name = match set {
+        MaterialSet::Router => "materials",
+        MaterialSet::Agent => "trust",
+        MaterialSet::Secrets => "secrets",
+    };
+    ours(name, Source::Material { set, file }, target)
+}
+
+fn host(name: &str, source: PathBuf, target: &Path, read_only: bool, from: &Place) -> Mount {
+    Mount { read_only, from: from.clone(), ..ours(name, Source::Host(source), target) }
+}
+
+fn words(all: &[&str]) -> Vec<String> {
+    all.iter().map(|&word| word.to_owned()).collect()
+}
