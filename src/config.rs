@@ -12,16 +12,19 @@ use std::path::PathBuf;
 use crate::diagnostic::Diagnostics;
 use crate::source::SourceMap;
 
+mod containerfile;
 mod credential;
 mod disk;
 mod entry;
 mod git;
+mod home;
 mod limits;
 mod lint;
 mod load;
 mod mounts;
 mod network;
 mod overrides;
+mod private;
 mod protect;
 mod read;
 mod repo;
@@ -39,6 +42,7 @@ mod vars;
 mod vault;
 pub mod yaml;
 
+pub use home::SHARED_HOME;
 pub use load::{DEFAULT_ALLOW_FILE, entry_path, load, read_secrets};
 pub use overrides::OVERRIDES;
 pub use resolved::*;

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::context::{Context, say, tell_limits};
 use super::{Failure, PlanArgs, duration};
-use crate::config::{Resolved, SecretValues};
+use crate::config::{Resolved, SHARED_HOME, SecretValues};
 use crate::emit::tree;
 use crate::plan::{Command, Keeper, Plan, Request, plan, subnets};
 use crate::runtime::exec::{Ended, Exec, Signals, exec};
@@ -24,6 +24,7 @@ use crate::runtime::session::{Session, SetupError};
 use crate::runtime::state::State;
 use crate::runtime::watch::Snapshot;
 use crate::runtime::{RuntimeError, exit, host};
+use crate::source::Place;
 
 /// How many subnets are tried at most; a small pool is tried as a whole.
 const ATTEMPTS: u32 = 64;
@@ -71,7 +72,8 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
 pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let config = super::ConfigArgs { repo: None, server: None, name: None };
-    let (resolved, values) = context.resolve_with_secrets(&config)?;
+    let (mut resolved, values) = context.resolve_with_secrets(&config)?;
+    keep_shared_home(&mut resolved)?;
     let mut command: Vec<String> = resolved.command.iter().map(|word| word.value.clone()).collect();
     if command.is_empty() {
         return Err(Failure::promise(
@@ -82,6 +84,21 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     let plan = PlanArgs { config, session: None, podman: None, strict: false };
     let run = RunArgs { plan, timeout: None, tty: false, network_log: None, keep: false, command };
     start(&context, &run, (&resolved, &values))
+}
+
+/// An agent that has been at home in the volume of all repos stays there until the server file says otherwise: its login is
+/// in it.
+fn keep_shared_home(resolved: &mut Resolved) -> Result<(), Failure> {
+    let said = resolved.home_volume.from != Place::built_in();
+    if said || !Podman::apart()?.has_volume(SHARED_HOME)? {
+        return Ok(());
+    }
+    say(&format!(
+        "sandboxc: warning: the home directory inside is the volume {SHARED_HOME}, which other repos use too: what one agent \
+         leaves there, the next one runs; say `home: private` or `home: shared` in the server file"
+    ));
+    SHARED_HOME.clone_into(&mut resolved.home_volume.value);
+    Ok(())
 }
 
 fn start(context: &Context, args: &RunArgs, config: (&Resolved, &SecretValues)) -> Result<u8, Failure> {

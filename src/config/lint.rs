@@ -32,16 +32,6 @@ pub(super) fn lint(repo: &[(usize, Entry)], lists: &Lists, d: &mut Diagnostics) 
     let deny = Index::new(&lists.deny);
     let ceiling = lists.ceiling.as_ref().map(|c| (Index::new(&c.value), c.span));
     for (_, entry) in repo {
-        if let Some(span) = entry.private {
-            d.push(
-                Diagnostic::new(
-                    Code::PrivateFromRepo,
-                    format!("the repo opens private addresses for `{}`", entry.pattern),
-                )
-                .at(span, "its names may resolve into your own network")
-                .help("if that is right, better name the block in the server's `reachable`"),
-            );
-        }
         if let Some(by) = deny.denies(entry) {
             d.push(
                 moot(entry, "the server denies it")
@@ -146,7 +136,7 @@ fn parents(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The patterns that match everything this one matches, itself first.
-fn covering(pattern: &HostPattern) -> impl Iterator<Item = HostPattern> {
+pub(super) fn covering(pattern: &HostPattern) -> impl Iterator<Item = HostPattern> {
     let mut all = vec![pattern.clone()];
     if !matches!(pattern, HostPattern::Ip(_)) {
         // `*.x` covers `*.x` and everything at or below `y.x`, but neither `x` nor `.x`.

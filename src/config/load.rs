@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
+use super::containerfile;
 use super::credential::{shows_finding, unfit_finding};
 use super::disk::Disk;
 use super::entry::{self, Entry};
 use super::overrides::{OVERRIDES, Overrides};
 use super::read::shorten;
-use super::repo::RepoFile;
+use super::repo::{ImageWish, RepoFile};
 use super::resolve::{Parts, Server, resolve};
 use super::sealed;
 use super::secret::{self, Secret, SecretRef, SecretSource, SecretValues};
@@ -99,6 +100,13 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let permitted =
         if server_known { Permitted::Only(server.pass_env().map(str::to_owned).collect()) } else { Permitted::Unknown };
     let repo = decode_repo(repo_tree, inputs, permitted, disk, &mut d);
+    let built = match &repo.image {
+        Some(Located { value: ImageWish::Containerfile(name), span }) => {
+            let name = Located::new(name.clone(), *span);
+            containerfile::read(&name, &inputs.repo_dir, disk, &mut sources, &mut d)
+        }
+        _ => None,
+    };
 
     let allow_path = allow_path(inputs, &server.file, &server_path, &overrides);
     let allow_file = read_allow_file(inputs, &allow_path, disk, &mut sources, &mut d);
@@ -107,7 +115,8 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
         ("the server file", disk.canonical_or_parent(&server_path)),
     ];
     let extra_ca = extra_ca(&server.file, &server_path, disk, &mut d);
-    let parts = Parts { inputs, repo, server, allow_file, overrides, guarded, extra_ca, disk, sources: &sources };
+    let parts =
+        Parts { inputs, repo, built, server, allow_file, overrides, guarded, extra_ca, disk, sources: &sources };
     let resolved = resolve(parts, &mut d).filter(|_| !d.has_errors());
     let resolved = resolved.map(|resolved| Resolved { environment, ..resolved });
     Loaded { sources, diagnostics: d, resolved }

@@ -167,8 +167,8 @@ fn too_many_ports(lists: &Lists, d: &mut Diagnostics) {
 }
 
 /// Checks that need several values: `reachable` against the pool, and addresses in `allow` against the guard, so that
-/// no entry is accepted that the router would refuse.
-pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, d: &mut Diagnostics) {
+/// no entry is accepted that the router would refuse. Gives the entries that nothing can open.
+pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, d: &mut Diagnostics) -> Vec<Span> {
     too_many_ports(lists, d);
     let own = IpNet::V4(pool);
     for net in reachable.iter().filter(|net| overlap(net.value, own)) {
@@ -178,9 +178,11 @@ pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, 
     let guard = Policy { reachable: reachable.iter().map(|l| l.value).collect(), ..Policy::default() };
     let (blocked, never) = (guard.blocked_addresses(false, &[own]), guard.blocked_addresses(true, &[own]));
     let holds = |nets: &[IpNet], address: IpAddr| nets.iter().any(|net| net.contains(&address));
-    for Named { entry, .. } in &lists.allow {
+    let mut closed = Vec::new();
+    for Named { id, entry } in &lists.allow {
         let HostPattern::Ip(address) = entry.pattern else { continue };
         if holds(&never, address) {
+            closed.push(entry.span);
             let finding = Diagnostic::new(Code::BadHost, format!("`{address}` can never be reached from a sandbox"));
             d.push(finding.at(entry.span, "").help(UNREACHABLE));
         } else if entry.private.is_none() && holds(&blocked, address) {
@@ -190,9 +192,12 @@ pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, 
                 Code::BadHost,
                 format!("`{address}` is not a public address, so the guard would refuse it"),
             );
+            let word =
+                if id.as_str().starts_with("repo.") { " and name it in the server's `allow_private`" } else { "" };
             d.push(finding.at(entry.span, "").help(format!(
-                "write `{{host: {address}, ports: [{ports}], private: true}}`, or name its block in the server's `reachable`"
+                "write `{{host: {address}, ports: [{ports}], private: true}}`{word}, or name its block in the server's `reachable`"
             )));
         }
     }
+    closed
 }

@@ -3,34 +3,30 @@
 //! Lists of the server file add up (its own `network`, `defaults`, the entry in force, the allow file); single values
 //! of the entry win over those of `defaults`.
 
-use std::io;
 use std::path::{Path, PathBuf};
-
-use sha2::{Digest, Sha256};
 
 use super::Inputs;
 use super::disk::Disk;
 use super::entry::Entry;
 use super::git;
+use super::home;
 use super::limits::Wish;
 use super::lint;
 use super::mounts::{Ground, Guarded};
 use super::network::{self, Lists, Named, named};
 use super::overrides::Overrides;
+use super::private;
 use super::protect::{self, By};
 use super::repo::{ImageWish, RepoFile};
-use super::resolved::{Identity, ImageSource, Resolved};
-use super::server::{Part, Repo, ServerFile, path_finding};
+use super::resolved::{Identity, ImageSource, Resolved, Selinux};
+use super::server::{Part, Repo, ServerFile};
 use super::suggest::nearest;
-use super::tags::words;
 use super::vault;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::policy::HostPattern;
 use crate::source::{Located, SourceMap, Sourced};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The volume that is the agent's home unless the environment names another.
-const HOME_VOLUME: &str = "sandboxc-home";
 
 /// The server's say about this workspace: `defaults` and the entry in force.
 pub(super) struct Server {
@@ -65,6 +61,11 @@ impl Server {
             }
         }
         Self { file, name, entry }
+    }
+
+    /// Hosts that the repo file may open to private addresses.
+    pub(super) fn allow_private(&self) -> impl Iterator<Item = &HostPattern> {
+        self.file.defaults.allow_private.iter().chain(&self.entry.allow_private).map(|l| &l.value)
     }
 
     /// Variables of the environment that the repo file may read.
@@ -110,6 +111,8 @@ fn by_path(file: &ServerFile, workspace: &Path, disk: &dyn Disk, d: &mut Diagnos
 pub(super) struct Parts<'a> {
     pub(super) inputs: &'a Inputs,
     pub(super) repo: RepoFile,
+    /// The image of the repo's Containerfile, if it names one that can be read.
+    pub(super) built: Option<ImageSource>,
     pub(super) server: Server,
     pub(super) allow_file: Vec<(usize, Entry)>,
     pub(super) overrides: Overrides,
@@ -123,7 +126,7 @@ pub(super) struct Parts<'a> {
 
 /// Everything that needs more than one of the files.
 pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved> {
-    let Parts { inputs, repo, server, allow_file, overrides, guarded, extra_ca, disk, sources } = parts;
+    let Parts { inputs, repo, built, server, allow_file, overrides, guarded, extra_ca, disk, sources } = parts;
     let home = inputs.home.as_ref().map(|home| disk.canonical_or_parent(home));
     let allowed = server.file.defaults.allow_mounts.iter().chain(&server.entry.allow_mounts);
     let ground = Ground {
@@ -143,11 +146,12 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         protect::conflicts(&repo, workspace, &mounts, d);
         git::lint(&ground, workspace, &mounts, d);
     }
-    let image = image(&repo, &overrides, &ground, d);
+    let image = image(&repo, built, &overrides, sources);
 
     let lists = lists(&repo, &server, &allow_file);
     let pool = server.file.pool.clone();
-    network::check(&lists, &server.file.reachable, pool.as_ref().map_or(network::POOL, |p| p.value), d);
+    let never = network::check(&lists, &server.file.reachable, pool.as_ref().map_or(network::POOL, |p| p.value), d);
+    private::check(&repo.allow, &lists, (&server, &never), d);
     lint::lint(&repo.allow, &lists, d);
 
     let Server { file, name, entry } = server;
@@ -169,6 +173,10 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
     let limits = Wish::merge(repo.limits, entry.limits.over(file.defaults.limits), sources, d);
     let sourced = |l: Located<String>| sources.sourced(l);
     let router = overrides.router_image.or(file.router_image);
+    let home_volume = match overrides.home_volume {
+        Some(volume) => sourced(volume),
+        None => home::volume(entry.home.or(file.defaults.home), name.as_deref(), &inputs.repo_dir, sources),
+    };
     Some(Resolved {
         name,
         image: image?,
@@ -182,7 +190,8 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         sandbox_enabled: enabled.map_or_else(|| Sourced::built_in(true), |l| sources.sourced(l)),
         limits,
         schedule: entry.schedule.or(file.defaults.schedule).map(sourced),
-        home_volume: overrides.home_volume.map_or_else(|| Sourced::built_in(HOME_VOLUME.to_owned()), sourced),
+        home_volume,
+        selinux: file.selinux.map_or_else(|| Sourced::built_in(Selinux::default()), |l| sources.sourced(l)),
         upstream_dns: file.upstream_dns.into_iter().map(|l| sources.sourced(l)).collect(),
         extra_ca: extra_ca.map(sourced),
         log_query: file.log_query,
@@ -217,59 +226,18 @@ fn lists(repo: &RepoFile, server: &Server, allow_file: &[(usize, Entry)]) -> Lis
 
 fn image(
     repo: &RepoFile,
+    built: Option<ImageSource>,
     overrides: &Overrides,
-    ground: &Ground<'_>,
-    d: &mut Diagnostics,
+    sources: &SourceMap,
 ) -> Option<Sourced<ImageSource>> {
     let wish = match &repo.image {
         Some(Located { value: ImageWish::Reference(text), span }) => {
             Some(Located::new(ImageSource::Reference(text.clone()), *span))
         }
-        Some(Located { value: ImageWish::Containerfile(name), span }) => {
-            Some(Located::new(containerfile(name, *span, ground, d)?, *span))
-        }
+        Some(Located { value: ImageWish::Containerfile(_), span }) => Some(Located::new(built?, *span)),
         None => None,
     };
     let over = overrides.image.clone().map(|l| l.map(ImageSource::Reference));
     let default = || Sourced::built_in(ImageSource::Reference(format!("localhost/sandboxc-agent:{VERSION}")));
-    Some(over.or(wish).map_or_else(default, |l| ground.sources.sourced(l)))
-}
-
-fn containerfile(
-    name: &str,
-    span: crate::source::Span,
-    ground: &Ground<'_>,
-    d: &mut Diagnostics,
-) -> Option<ImageSource> {
-    let path = Path::new(name);
-    let plain = !name.is_empty() && path.components().all(|c| matches!(c, std::path::Component::Normal(_)));
-    if !plain || name.contains(['~', '$']) || name.chars().any(char::is_control) {
-        d.push(path_finding(
-            "`containerfile` names a file inside `.sandboxc/`",
-            span,
-            "write e.g. `{containerfile: Containerfile}`",
-        ));
-        return None;
-    }
-    // From the workspace on, since `.sandboxc` itself may be a link of a stranger.
-    let bytes = ground.disk.read_beneath(ground.repo_dir, &Path::new(super::REPO_DIR).join(path));
-    match bytes.and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))) {
-        Ok(text) => {
-            let hash = Sha256::digest(&text).iter().take(6).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
-            Some(ImageSource::Containerfile {
-                file: name.to_owned(),
-                reference: format!("localhost/sandboxc-repo:{hash:012x}"),
-                text,
-            })
-        }
-        Err(error) => {
-            let message = format!("`.sandboxc/{name}` cannot be read: {}", words(&error));
-            d.push(
-                Diagnostic::new(Code::FileUnreadable, message)
-                    .at(span, "")
-                    .help("it must be a regular file, and no link"),
-            );
-            None
-        }
-    }
+    Some(over.or(wish).map_or_else(default, |l| sources.sourced(l)))
 }

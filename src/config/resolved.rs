@@ -21,6 +21,19 @@ pub enum Identity {
     Root,
 }
 
+/// How the agent's process is labelled, and what of the workspace, where `SELinux` is enforcing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selinux {
+    /// Not confined by it (`spc_t`); no file of the host gets another label.
+    #[default]
+    Disable,
+    /// This type, of a policy module such as the one in `packaging/selinux`; no file of the host gets another label.
+    Type(String),
+    /// The type that containers have. The workspace and the mounts get the label that containers share, for good.
+    Relabel,
+}
+
 /// Where the agent's image comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -165,8 +178,10 @@ pub struct Resolved {
     /// When it starts by itself, as an `OnCalendar=` expression; for the Quadlet target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Sourced<String>>,
-    /// Named volume that is the agent's home, shared by sessions.
+    /// Named volume that is the agent's home. Sessions of one entry of `repos`, or of one workspace, share it.
     pub home_volume: Sourced<String>,
+    /// How the agent stands to `SELinux`.
+    pub selinux: Sourced<Selinux>,
     /// Resolvers that the router asks; empty means what the host uses.
     pub upstream_dns: Vec<Sourced<IpAddr>>,
     /// PEM text that the router trusts upstream besides the system roots.

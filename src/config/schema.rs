@@ -179,7 +179,8 @@ struct EntryMapping {
     host: String,
     /// TCP ports besides 80 and 443.
     ports: Option<Vec<Port>>,
-    /// True if the host may resolve to private addresses. Default: false.
+    /// True if the host may resolve to private addresses. In a repo file it needs the server's `allow_private`. Default:
+    /// false.
     private: Option<bool>,
     /// True if a pattern as wide as `*.com` is meant. Default: false.
     broad: Option<bool>,
@@ -237,6 +238,10 @@ struct ServerFile {
     network: Option<ServerNetwork>,
     /// The router's image, a full reference. Default: the router image of this sandboxc.
     router_image: Option<String>,
+    /// How agents stand to SELinux, where it is enforcing: `disable` (not confined by it), `type:NAME` (a type of a policy
+    /// module, e.g. `type:sandboxc_agent.process`), or `relabel` (confined like any container; the workspace gets the label
+    /// of containers, for good). Default: `disable`.
+    selinux: Option<String>,
     /// For every sandbox: what an entry of `repos` says, without `path` and `repo_url`. Lists add up, single values of
     /// the entry win.
     defaults: Option<Defaults>,
@@ -281,10 +286,16 @@ struct Defaults {
     schedule: Option<String>,
     /// Absolute paths under which repos may mount what they ask for.
     allow_mounts: Option<Vec<String>>,
+    /// Hosts that repo files may open to private addresses with `private: true`: `wiki.corp.example.com`,
+    /// `.corp.example.com` or `10.0.0.5`, without ports.
+    allow_private: Option<Vec<String>>,
     /// Variables of your environment that repo files may read with `!env`.
     pass_env: Option<Vec<String>>,
     /// What of every workspace stays read-only.
     workspace: Option<EntryWorkspace>,
+    /// The home directory inside: `private` (a volume for each repo) or `shared` (one volume for all repos that say so;
+    /// what the agent of one leaves there, the next one runs). Default: `private`.
+    home: Option<Home>,
     /// Variables whose values the agent gets as they are.
     secrets: Option<BTreeMap<String, String>>,
     /// Variables of which the agent gets a surrogate; the router puts the value into requests.
@@ -312,10 +323,16 @@ struct Repo {
     schedule: Option<String>,
     /// Absolute paths under which this repo may mount what it asks for.
     allow_mounts: Option<Vec<String>>,
+    /// Hosts that this repo's file may open to private addresses with `private: true`: `wiki.corp.example.com`,
+    /// `.corp.example.com` or `10.0.0.5`, without ports.
+    allow_private: Option<Vec<String>>,
     /// Variables of your environment that this repo's file may read with `!env`.
     pass_env: Option<Vec<String>>,
     /// What of this workspace stays read-only.
     workspace: Option<EntryWorkspace>,
+    /// The home directory inside: `private` (a volume for each repo) or `shared` (one volume for all repos that say so;
+    /// what the agent of one leaves there, the next one runs). Default: `private`.
+    home: Option<Home>,
     /// Variables whose values the agent gets as they are.
     secrets: Option<BTreeMap<String, String>>,
     /// Variables of which the agent gets a surrogate; the router puts the value into requests.
@@ -336,6 +353,16 @@ struct RepoEntryNetwork {
     allow: Option<EntryList>,
     /// Hosts that may not be reached, besides those that the server's own `network` names.
     deny: Option<EntryList>,
+}
+
+/// Who shares a home directory.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+enum Home {
+    /// A volume for each repo.
+    Private,
+    /// One volume for all repos that say so.
+    Shared,
 }
 
 /// What of workspaces stays read-only.

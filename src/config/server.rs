@@ -8,21 +8,25 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::credential::{self, Wishes};
 use super::entry::{self, Entry, ListKind};
+use super::home::{self, Home};
 use super::limits::Wish;
 use super::network;
+use super::private;
 use super::protect;
 use super::read::{self, Keys, fields};
 use super::repo::{checked, version};
+use super::resolved::Selinux;
 use super::sealed;
 use super::value;
 use super::vars::Vars;
 use super::yaml::{Kind, Node};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::policy::HostPattern;
 use crate::source::{Located, Span};
 
 pub(super) const SERVER: Keys = Keys {
     what: "the server file",
-    known: &["version", "vars", "network", "router_image", "defaults", "repos"],
+    known: &["version", "vars", "network", "router_image", "selinux", "defaults", "repos"],
     elsewhere: &[
         ("image", "`image` lives in the repo file; SANDBOXC_IMAGE overrides it"),
         ("env", "`env` lives in the repo file"),
@@ -43,8 +47,10 @@ pub(super) const DEFAULTS: Keys = Keys {
         "resource_limits",
         "schedule",
         "allow_mounts",
+        "allow_private",
         "pass_env",
         "workspace",
+        "home",
         "secrets",
         "masked_secrets",
         "signing_credentials",
@@ -65,8 +71,10 @@ pub(super) const ENTRY: Keys = Keys {
         "resource_limits",
         "schedule",
         "allow_mounts",
+        "allow_private",
         "pass_env",
         "workspace",
+        "home",
         "secrets",
         "masked_secrets",
         "signing_credentials",
@@ -98,8 +106,11 @@ pub(super) struct Part {
     pub(super) limits: Wish,
     pub(super) schedule: Option<Located<String>>,
     pub(super) allow_mounts: Vec<Located<PathBuf>>,
+    /// Hosts that the repo file may open to private addresses.
+    pub(super) allow_private: Vec<Located<HostPattern>>,
     pub(super) pass_env: Vec<Located<String>>,
     pub(super) wishes: Wishes,
+    pub(super) home: Option<Located<Home>>,
     /// Parts of the workspace that stay read-only.
     pub(super) protect: Vec<Located<String>>,
 }
@@ -125,6 +136,7 @@ pub(super) struct ServerFile {
     pub(super) log_query: bool,
     pub(super) pool: Option<Located<Ipv4Net>>,
     pub(super) router_image: Option<Located<String>>,
+    pub(super) selinux: Option<Located<Selinux>>,
     pub(super) defaults: Part,
     pub(super) repos: BTreeMap<String, Repo>,
 }
@@ -163,6 +175,7 @@ impl ServerFile {
         if let Some(image) = &file.router_image {
             checked(value::image_reference(&image.value), Code::BadValue, image.span, d);
         }
+        file.selinux = map.get("selinux").and_then(|n| selinux(n, d));
         if let Some(mut defaults) = defaults {
             around.part(&mut defaults, d);
             file.defaults = part(&fields(&defaults, &DEFAULTS, d), around.base, d);
@@ -190,6 +203,27 @@ impl ServerFile {
         self.extra_ca = map.get("extra_ca").and_then(|n| read::string(n, "`extra_ca`", d));
         self.log_query = map.get("log_query").and_then(|n| read::boolean(n, "`log_query`", d)).is_some_and(|l| l.value);
     }
+}
+
+fn selinux(node: &Node, d: &mut Diagnostics) -> Option<Located<Selinux>> {
+    let text = read::string(node, "`selinux`", d)?;
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    let value = match text.value.split_once(':') {
+        None if text.value == "disable" => Some(Selinux::Disable),
+        None if text.value == "relabel" => Some(Selinux::Relabel),
+        Some(("type", name)) if !name.is_empty() && name.chars().all(word) => Some(Selinux::Type(name.to_owned())),
+        _ => None,
+    };
+    if value.is_none() {
+        let finding =
+            Diagnostic::new(Code::BadValue, format!("`{}` is not a choice for `selinux`", read::shorten(&text.value)));
+        d.push(
+            finding
+                .at(text.span, "")
+                .help("write `disable`, `relabel`, or a type such as `type:sandboxc_agent.process`"),
+        );
+    }
+    value.map(|value| Located::new(value, text.span))
 }
 
 /// Takes a value out of the root mapping and leaves a null in its place.
@@ -242,6 +276,7 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
         part.allow_mounts =
             read::list(node, "`allow_mounts`", d).iter().filter_map(|n| absolute(n, "a path", d)).collect();
     }
+    part.allow_private = map.get("allow_private").map(|n| private::patterns(n, d)).unwrap_or_default();
     if let Some(node) = map.get("pass_env") {
         part.pass_env = read::list(node, "`pass_env`", d).iter().filter_map(|n| read::string(n, "a name", d)).collect();
         for name in &part.pass_env {
@@ -252,6 +287,7 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
         let workspace = fields(node, &ENTRY_WORKSPACE, d);
         part.protect = workspace.get("protect").map(|n| protect::paths(n, d)).unwrap_or_default();
     }
+    part.home = map.get("home").and_then(|n| home::read(n, d));
     part.wishes = credential::wishes(map, base, d);
     part
 }

@@ -103,8 +103,10 @@ codes! {
     MootRule = "moot-rule", Warning;
     /// `*.example.com` without its apex.
     ApexNotIncluded = "apex-not-included", Warning;
-    /// A rule that opens private addresses came from the repo file.
-    PrivateFromRepo = "private-from-repo", Warning;
+    /// A repo's Containerfile builds on files of this machine.
+    BaseRefused = "base-refused", Error;
+    /// The repo file would open private addresses, and the server file does not say that it may.
+    PrivateFromRepo = "private-from-repo", Error;
     /// A limit that the chosen podman's kube play cannot keep by itself.
     LimitByRunner = "limit-by-runner", Warning;
     /// An override by an environment variable.

@@ -126,6 +126,16 @@ impl Podman {
         Ok(Output { status, stdout: read_back(&mut stdout)?, stderr: read_back(&mut stderr)? })
     }
 
+    /// True if the volume is here.
+    pub fn has_volume(&self, name: &str) -> Result<bool, RuntimeError> {
+        let output = self.output(&["volume", "exists", name], None)?;
+        match output.status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(RuntimeError::Podman { what: "looking for a volume".to_owned(), said: said(&output) }),
+        }
+    }
+
     /// The version, without touching the storage.
     pub fn version(&self) -> Result<Version, RuntimeError> {
         let text = self.call("podman --version", &["--version"], None)?;

@@ -87,7 +87,9 @@ impl Drop for Masked {
 /// Everything but what all sessions share, and what podman makes for every manifest.
 fn all() -> Vec<String> {
     let shared = |line: &str| {
-        ["sandboxc-home", "podman-default-kube-network"].contains(&line) || line.starts_with("sandboxc-egress-")
+        line == "podman-default-kube-network"
+            || line.starts_with("sandboxc-home")
+            || line.starts_with("sandboxc-egress-")
     };
     everything().lines().filter(|line| !shared(line)).map(str::to_owned).collect()
 }

@@ -230,15 +230,54 @@ fn r_110_labels_of_the_hosts_files_are_left_alone() {
 }
 
 #[test]
-fn the_home_is_shared_by_sessions_that_run_side_by_side() {
+fn the_home_is_shared_by_sessions_of_one_repo_that_run_side_by_side() {
     let sandbox = Sandbox::new();
-    let other = Sandbox::new();
     let name = unique();
     let mut first = sandbox.start(&[]);
-    let mut second = other.start(&[]);
+    let mut second = sandbox.start(&[]);
     first.sh(&format!("echo kept >~/{name}"));
     assert_eq!(second.sh(&format!("cat ~/{name}; rm ~/{name}")), "kept\n");
     assert_eq!(first.try_sh(&format!("cat ~/{name}")).0, 1);
+}
+
+/// `~/.gitconfig` of one repo's agent would be run with the secrets of the next.
+#[test]
+fn what_one_repo_leaves_at_home_no_other_repo_finds() {
+    for identity in ["host-user", "root"] {
+        let repo = format!("{REPO}identity: {identity}\n");
+        let (one, other) = (Sandbox::with(&repo, SERVER), Sandbox::with(&repo, SERVER));
+        one.sh("git config --global core.pager 'touch /tmp/ran' && echo planted >~/planted");
+        assert_eq!(
+            other.sh("cat ~/planted 2>/dev/null || git config --global --list 2>/dev/null || echo nothing"),
+            "nothing\n"
+        );
+        assert_eq!(one.sh("cat ~/planted; rm ~/planted ~/.gitconfig"), "planted\n", "the twin: it stays at home");
+        // The owner of the machine may say otherwise, for all repos or for one.
+        let shared = format!("{SERVER}defaults: {{home: shared}}\n");
+        let (one, other) = (Sandbox::with(&repo, &shared), Sandbox::with(&repo, &shared));
+        let name = unique();
+        one.sh(&format!("echo kept >~/{name}"));
+        assert_eq!(other.sh(&format!("cat ~/{name}; rm ~/{name}")), "kept\n");
+    }
+}
+
+#[test]
+fn an_agent_that_has_been_at_home_in_the_shared_volume_stays_there_with_one_line() {
+    let repo = format!("{REPO}command: [sh, -c, 'echo home >~/\"$0\"']\n");
+    let sandbox = Sandbox::with(&repo, SERVER);
+    podman(&["volume", "create", "--ignore", "sandboxc-home"]);
+    let name = unique();
+    let output = sandbox.command(&["agent", &name]).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(code(&output) == 0 && said.lines().count() == 1 && said.contains("home: private"), "{said}");
+    let shared = Sandbox::with(REPO, &format!("{SERVER}defaults: {{home: shared}}\n"));
+    assert_eq!(shared.sh(&format!("cat ~/{name}; rm ~/{name}")), "home\n");
+    // Whoever says `private` gets it, without a word.
+    fs::write(sandbox.config_home().join("sandboxc/server.yaml"), format!("{SERVER}defaults: {{home: private}}\n"))
+        .unwrap();
+    let output = sandbox.command(&["agent", &name]).output().unwrap();
+    assert_eq!((code(&output), text(&output.stderr)), (0, String::new()));
+    assert_eq!(shared.sh(&format!("ls ~/{name} 2>/dev/null || echo none")), "none\n");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sandboxc::config::{Identity, ImageSource, Inputs, Limits, Resolved, SecretRefs, Workspace, load};
+use sandboxc::config::{Identity, ImageSource, Inputs, Limits, Resolved, SecretRefs, Selinux, Workspace, load};
 use sandboxc::plan::{Command, Keeper, Plan, Request, plan};
 use sandboxc::policy::{Policy, Rule, RuleId, RuleSet, parse_pattern};
 use sandboxc::source::{Place, Sourced};
@@ -56,6 +56,7 @@ pub fn resolved() -> Resolved {
         limits: Limits::default(),
         schedule: None,
         home_volume: Sourced::built_in("sandboxc-home".to_owned()),
+        selinux: Sourced::built_in(Selinux::default()),
         upstream_dns: Vec::new(),
         extra_ca: None,
         log_query: false,

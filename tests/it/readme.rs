@@ -105,7 +105,8 @@ fn the_table_of_entries_means_what_it_says() {
         .collect();
     assert_eq!(entries.len(), 7, "{entries:?}");
     let decide = |entry: &str, host: &str, port: u16| {
-        let loaded = load_text(&format!("version: 1\nnetwork:\n  allow:\n    - {entry}\n"));
+        let server = "version: 1\ndefaults: {allow_private: [10.0.0.5, wiki.corp.example.com]}\n";
+        let loaded = load_files(&format!("version: 1\nnetwork:\n  allow:\n    - {entry}\n"), server);
         let errors = loaded.diagnostics.text(&loaded.sources, false);
         loaded.resolved.unwrap_or_else(|| panic!("{errors}")).policy.decide(host, port).verdict == Verdict::Allow
     };

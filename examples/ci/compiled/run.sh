@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 4b88659d9940, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 24bc6e3d07be, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-4b88659d9940-router-router sandboxc-4b88659d9940-default-forwarder sandboxc-4b88659d9940-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-4b88659d9940-router sandboxc-4b88659d9940-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-24bc6e3d07be-router-router sandboxc-24bc6e3d07be-default-forwarder sandboxc-24bc6e3d07be-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-24bc6e3d07be-router sandboxc-24bc6e3d07be-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-4b88659d9940-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-4b88659d9940-router-files sandboxc-4b88659d9940-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-24bc6e3d07be-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-24bc6e3d07be-router-files sandboxc-24bc6e3d07be-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,18 +31,18 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 4b88659d9940, session default, for podman 5.4
+# sandboxc plan 24bc6e3d07be, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.190.248/29 --label io.sandboxc.session=default sandboxc-4b88659d9940-net
-#   podman kube play --network sandboxc-4b88659d9940-net --ip 10.213.190.250 --ip 10.213.190.251 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-4b88659d9940-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.190.248/29 --label io.sandboxc.session=default sandboxc-24bc6e3d07be-net
+#   podman kube play --network sandboxc-24bc6e3d07be-net --ip 10.213.190.250 --ip 10.213.190.251 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-24bc6e3d07be-router-infra
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-4b88659d9940-net
-#   podman volume rm --force sandboxc-4b88659d9940-router-files sandboxc-4b88659d9940-agent-files
+#   podman network rm sandboxc-24bc6e3d07be-net
+#   podman volume rm --force sandboxc-24bc6e3d07be-router-files sandboxc-24bc6e3d07be-agent-files
 #
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
@@ -59,7 +59,7 @@ manifest() {
 #   env      CI  (.sandboxc/sandbox.yaml:7)
 #   env      HOME  (built in)
 #   env      IS_SANDBOX  (.sandboxc/sandbox.yaml:5)
-#   home     volume sandboxc-home at /root  (built in)
+#   home     volume sandboxc-home-e21603303471 at /root  (built in)
 #   identity root: CHOWN DAC_OVERRIDE FOWNER SETGID SETUID  (.sandboxc/sandbox.yaml:5)
 #   image    agent docker.io/library/python:3.13-slim-trixie  (.sandboxc/sandbox.yaml:3)
 #   image    router localhost/sandboxc-router:0.1.0  (built in)
@@ -498,21 +498,21 @@ data:
     server=/githubusercontent.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: 4b88659d9940
+    io.sandboxc.plan: 24bc6e3d07be
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-4b88659d9940-router-files
+  name: sandboxc-24bc6e3d07be-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-4b88659d9940-router-infra
+    io.podman.annotations.infra.name: sandboxc-24bc6e3d07be-router-infra
   labels:
-    io.sandboxc.plan: 4b88659d9940
+    io.sandboxc.plan: 24bc6e3d07be
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-4b88659d9940-router
+  name: sandboxc-24bc6e3d07be-router
 spec:
   containers:
   - command:
@@ -552,7 +552,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-4b88659d9940-router-files
+      name: sandboxc-24bc6e3d07be-router-files
     name: files
 ---
 apiVersion: v1
@@ -652,23 +652,23 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 4b88659d9940
+    io.sandboxc.plan: 24bc6e3d07be
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-4b88659d9940-agent-files
+  name: sandboxc-24bc6e3d07be-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-4b88659d9940-agent-infra
+    io.podman.annotations.infra.name: sandboxc-24bc6e3d07be-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
   labels:
-    io.sandboxc.plan: 4b88659d9940
+    io.sandboxc.plan: 24bc6e3d07be
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-4b88659d9940-default
+  name: sandboxc-24bc6e3d07be-default
 spec:
   containers:
   - command:
@@ -773,11 +773,11 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-4b88659d9940-agent-files
+      name: sandboxc-24bc6e3d07be-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
-      claimName: sandboxc-home
+      claimName: sandboxc-home-e21603303471
   - hostPath:
       path: /home/me/src/ci
     name: workspace
@@ -788,20 +788,20 @@ END_OF_MANIFEST
 }
 
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.190.248/29 --label io.sandboxc.session=default sandboxc-4b88659d9940-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.190.248/29 --label io.sandboxc.session=default sandboxc-24bc6e3d07be-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-4b88659d9940-net --ip 10.213.190.250 --ip 10.213.190.251 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-4b88659d9940-router-infra
-podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-4b88659d9940-default-agent >/dev/null
-podman pod start sandboxc-4b88659d9940-router >/dev/null
-podman exec --privileged=false sandboxc-4b88659d9940-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-4b88659d9940-default >/dev/null
+    --no-hosts --network sandboxc-24bc6e3d07be-net --ip 10.213.190.250 --ip 10.213.190.251 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-24bc6e3d07be-router-infra
+podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-24bc6e3d07be-default-agent >/dev/null
+podman pod start sandboxc-24bc6e3d07be-router >/dev/null
+podman exec --privileged=false sandboxc-24bc6e3d07be-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-24bc6e3d07be-default >/dev/null
 phase=running
-podman logs --follow sandboxc-4b88659d9940-default-agent &
+podman logs --follow sandboxc-24bc6e3d07be-default-agent &
 log_reader=$!
-code=$(timeout 3600 podman wait sandboxc-4b88659d9940-default-agent) || {
+code=$(timeout 3600 podman wait sandboxc-24bc6e3d07be-default-agent) || {
     [ "$?" -ne 124 ] || echo "run.sh: time is over after 3600 s" >&2
     exit 124
 }

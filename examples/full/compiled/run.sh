@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 3ec587e7a09f, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox bc48374e5ee8, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-3ec587e7a09f-router-router sandboxc-3ec587e7a09f-default-forwarder sandboxc-3ec587e7a09f-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-3ec587e7a09f-router sandboxc-3ec587e7a09f-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-bc48374e5ee8-router-router sandboxc-bc48374e5ee8-default-forwarder sandboxc-bc48374e5ee8-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-bc48374e5ee8-router sandboxc-bc48374e5ee8-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-3ec587e7a09f-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-3ec587e7a09f-router-files sandboxc-3ec587e7a09f-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-bc48374e5ee8-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-bc48374e5ee8-router-files sandboxc-bc48374e5ee8-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,18 +31,18 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 3ec587e7a09f, session default, for podman 5.4
+# sandboxc plan bc48374e5ee8, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-3ec587e7a09f-net
-#   podman kube play --network sandboxc-3ec587e7a09f-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-3ec587e7a09f-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-bc48374e5ee8-net
+#   podman kube play --network sandboxc-bc48374e5ee8-net --ip 10.213.52.186 --ip 10.213.52.187 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-bc48374e5ee8-router-infra
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-3ec587e7a09f-net
-#   podman volume rm --force sandboxc-3ec587e7a09f-router-files sandboxc-3ec587e7a09f-agent-files
+#   podman network rm sandboxc-bc48374e5ee8-net
+#   podman volume rm --force sandboxc-bc48374e5ee8-router-files sandboxc-bc48374e5ee8-agent-files
 #
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
@@ -57,33 +57,33 @@ manifest() {
 #   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:16)
 #   egress   allow db.example.net 80 443 5432  (.sandboxc/sandbox.yaml:19)
 #   egress   allow git.example.net 80 443 22 9418  (.sandboxc/sandbox.yaml:20)
-#   egress   allow mirror.example.com 80 443  (server.yaml:6)
+#   egress   allow mirror.example.com 80 443  (server.yaml:7)
 #   egress   allow static.example.com 80 443  (allowed-hosts:2)
-#   egress   allow status.example.com 80 443  (server.yaml:30)
+#   egress   allow status.example.com 80 443  (server.yaml:33)
 #   egress   allow wiki.corp.example.com 80 443 (may be private)  (.sandboxc/sandbox.yaml:22)
-#   egress   at most .example.com  (server.yaml:9)
-#   egress   at most .example.net  (server.yaml:11)
-#   egress   at most .example.org  (server.yaml:10)
-#   egress   at most 203.0.113.7  (server.yaml:16)
-#   egress   at most db.example.net  (server.yaml:13)
-#   egress   at most git.example.net  (server.yaml:14)
-#   egress   at most mirror.example.com  (server.yaml:12)
-#   egress   at most wiki.corp.example.com  (server.yaml:15)
-#   egress   deny .tracker.example.org  (server.yaml:7)
-#   egress   deny api.example.com  (server.yaml:7)
+#   egress   at most .example.com  (server.yaml:10)
+#   egress   at most .example.net  (server.yaml:12)
+#   egress   at most .example.org  (server.yaml:11)
+#   egress   at most 203.0.113.7  (server.yaml:17)
+#   egress   at most db.example.net  (server.yaml:14)
+#   egress   at most git.example.net  (server.yaml:15)
+#   egress   at most mirror.example.com  (server.yaml:13)
+#   egress   at most wiki.corp.example.com  (server.yaml:16)
+#   egress   deny .tracker.example.org  (server.yaml:8)
+#   egress   deny api.example.com  (server.yaml:8)
 #   env      CI  (.sandboxc/sandbox.yaml:8)
 #   env      GREETING  (.sandboxc/sandbox.yaml:9)
 #   env      HOME  (built in)
 #   env      LANG  (.sandboxc/sandbox.yaml:10)
 #   env      NOTICE  (.sandboxc/sandbox.yaml:11)
-#   home     volume sandboxc-home at /home/agent  (built in)
+#   home     volume sandboxc-home at /home/agent  (server.yaml:37)
 #   identity host-user: no capabilities  (.sandboxc/sandbox.yaml:5)
 #   image    agent docker.io/library/debian:trixie-slim  (.sandboxc/sandbox.yaml:3)
 #   image    router localhost/sandboxc-router:0.1.0  (server.yaml:3)
-#   limit    cpus 1000/1000  (server.yaml:34)
+#   limit    cpus 1000/1000  (server.yaml:39)
 #   limit    memory 4294967296 bytes, no swap  (.sandboxc/sandbox.yaml:27)
 #   limit    pids 256  (.sandboxc/sandbox.yaml:27)
-#   limit    timeout 3600s  (server.yaml:34)
+#   limit    timeout 3600s  (server.yaml:39)
 #   mount    /home/me/src/full at /home/me/src/full, read-write  (built in)
 #   mount    /home/me/src/full/.sandboxc at /home/me/src/full/.sandboxc, read-only  (built in)
 #   mount    /home/me/src/full/fixtures at /fixtures, read-only  (.sandboxc/sandbox.yaml:13)
@@ -138,7 +138,7 @@ data:
     address=/git.example.net/127.0.1.4
     local=/*.git.example.net/
     address=/*.git.example.net/127.0.1.1
-    # server.yaml:6
+    # server.yaml:7
     local=/mirror.example.com/
     address=/mirror.example.com/127.0.1.1
     local=/*.mirror.example.com/
@@ -146,11 +146,11 @@ data:
     local=/static.example.com/
     address=/static.example.com/127.0.1.1
     local=/*.static.example.com/
-    # server.yaml:30
+    # server.yaml:33
     local=/status.example.com/
     address=/status.example.com/127.0.1.1
     local=/*.status.example.com/
-    # server.yaml:7
+    # server.yaml:8
     local=/tracker.example.org/
     # .sandboxc/sandbox.yaml:22
     local=/wiki.corp.example.com/
@@ -256,10 +256,10 @@ data:
     .example.net "pass allowed repo.allow[7]"; # .sandboxc/sandbox.yaml:26
     .example.org "pass allowed repo.allow[1]"; # .sandboxc/sandbox.yaml:17
     git.example.net "pass allowed repo.allow[4]"; # .sandboxc/sandbox.yaml:20
-    mirror.example.com "pass allowed server.allow[0]"; # server.yaml:6
+    mirror.example.com "pass allowed server.allow[0]"; # server.yaml:7
     static.example.com "pass allowed allow_file[2]"; # allowed-hosts:2
-    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:30
-    .tracker.example.org "deny denied server.deny[0]"; # server.yaml:7
+    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:33
+    .tracker.example.org "deny denied server.deny[0]"; # server.yaml:8
     wiki.corp.example.com "private allowed repo.allow[5]"; # .sandboxc/sandbox.yaml:22
     ~^[0-9.]+$ "deny not-allowed";
     203.0.113.7 "deny port-not-allowed repo.allow[6]"; # .sandboxc/sandbox.yaml:24
@@ -267,17 +267,17 @@ data:
     # Port 80: who may be reached. `name` is one host, `*.name` its subdomains, `.name` both; the longest match holds.
     default "deny not-allowed";
     *.net "deny above-ceiling";
-    api.example.com "deny denied server.deny[1]"; # server.yaml:7
+    api.example.com "deny denied server.deny[1]"; # server.yaml:8
     .cdn.example.net "pass allowed repo.allow[2]"; # .sandboxc/sandbox.yaml:18
     db.example.net "pass allowed repo.allow[3]"; # .sandboxc/sandbox.yaml:19
     .example.com "deny not-allowed";
     .example.net "pass allowed repo.allow[7]"; # .sandboxc/sandbox.yaml:26
     .example.org "pass allowed repo.allow[1]"; # .sandboxc/sandbox.yaml:17
     git.example.net "pass allowed repo.allow[4]"; # .sandboxc/sandbox.yaml:20
-    mirror.example.com "pass allowed server.allow[0]"; # server.yaml:6
+    mirror.example.com "pass allowed server.allow[0]"; # server.yaml:7
     static.example.com "pass allowed allow_file[2]"; # allowed-hosts:2
-    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:30
-    .tracker.example.org "deny denied server.deny[0]"; # server.yaml:7
+    status.example.com "pass allowed server.repos.full.allow[0]"; # server.yaml:33
+    .tracker.example.org "deny denied server.deny[0]"; # server.yaml:8
     wiki.corp.example.com "private allowed repo.allow[5]"; # .sandboxc/sandbox.yaml:22
     ~^[0-9.]+$ "deny not-allowed";
     203.0.113.7 "deny port-not-allowed repo.allow[6]"; # .sandboxc/sandbox.yaml:24
@@ -668,22 +668,22 @@ data:
     server=/status.example.com/192.0.2.53
 metadata:
   labels:
-    io.sandboxc.plan: 3ec587e7a09f
+    io.sandboxc.plan: bc48374e5ee8
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-3ec587e7a09f-router-files
+  name: sandboxc-bc48374e5ee8-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-3ec587e7a09f-router-infra
+    io.podman.annotations.infra.name: sandboxc-bc48374e5ee8-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 3ec587e7a09f
+    io.sandboxc.plan: bc48374e5ee8
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-3ec587e7a09f-router
+  name: sandboxc-bc48374e5ee8-router
 spec:
   containers:
   - command:
@@ -723,7 +723,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-3ec587e7a09f-router-files
+      name: sandboxc-bc48374e5ee8-router-files
     name: files
 ---
 apiVersion: v1
@@ -847,24 +847,24 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 3ec587e7a09f
+    io.sandboxc.plan: bc48374e5ee8
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-3ec587e7a09f-agent-files
+  name: sandboxc-bc48374e5ee8-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-3ec587e7a09f-agent-infra
+    io.podman.annotations.infra.name: sandboxc-bc48374e5ee8-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 3ec587e7a09f
+    io.sandboxc.plan: bc48374e5ee8
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-3ec587e7a09f-default
+  name: sandboxc-bc48374e5ee8-default
 spec:
   containers:
   - command:
@@ -975,7 +975,7 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-3ec587e7a09f-agent-files
+      name: sandboxc-bc48374e5ee8-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
@@ -996,20 +996,20 @@ END_OF_MANIFEST
 }
 
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-3ec587e7a09f-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.52.184/29 --label io.sandboxc.session=default sandboxc-bc48374e5ee8-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-3ec587e7a09f-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-3ec587e7a09f-router-infra
-podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-3ec587e7a09f-default-agent >/dev/null
-podman pod start sandboxc-3ec587e7a09f-router >/dev/null
-podman exec --privileged=false sandboxc-3ec587e7a09f-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-3ec587e7a09f-default >/dev/null
+    --no-hosts --network sandboxc-bc48374e5ee8-net --ip 10.213.52.186 --ip 10.213.52.187 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-bc48374e5ee8-router-infra
+podman update --pids-limit=256 --memory=4294967296 --memory-swap=4294967296 sandboxc-bc48374e5ee8-default-agent >/dev/null
+podman pod start sandboxc-bc48374e5ee8-router >/dev/null
+podman exec --privileged=false sandboxc-bc48374e5ee8-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-bc48374e5ee8-default >/dev/null
 phase=running
-podman logs --follow sandboxc-3ec587e7a09f-default-agent &
+podman logs --follow sandboxc-bc48374e5ee8-default-agent &
 log_reader=$!
-code=$(timeout 3600 podman wait sandboxc-3ec587e7a09f-default-agent) || {
+code=$(timeout 3600 podman wait sandboxc-bc48374e5ee8-default-agent) || {
     [ "$?" -ne 124 ] || echo "run.sh: time is over after 3600 s" >&2
     exit 124
 }

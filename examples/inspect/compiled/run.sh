@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 998d677a4beb, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 43ee1f6ef131, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-998d677a4beb-router-router sandboxc-998d677a4beb-default-forwarder sandboxc-998d677a4beb-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-998d677a4beb-router sandboxc-998d677a4beb-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-43ee1f6ef131-router-router sandboxc-43ee1f6ef131-default-forwarder sandboxc-43ee1f6ef131-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-43ee1f6ef131-router sandboxc-43ee1f6ef131-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-998d677a4beb-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-998d677a4beb-router-files sandboxc-998d677a4beb-agent-files sandboxc-998d677a4beb-router-secrets sandboxc-998d677a4beb-router-tls sandboxc-998d677a4beb-agent-trust sandboxc-998d677a4beb-agent-java sandboxc-998d677a4beb-agent-surrogates sandboxc-998d677a4beb-agent-secrets >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-43ee1f6ef131-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-43ee1f6ef131-router-files sandboxc-43ee1f6ef131-agent-files sandboxc-43ee1f6ef131-router-secrets sandboxc-43ee1f6ef131-router-tls sandboxc-43ee1f6ef131-agent-trust sandboxc-43ee1f6ef131-agent-java sandboxc-43ee1f6ef131-agent-surrogates sandboxc-43ee1f6ef131-agent-secrets >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,28 +31,28 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 998d677a4beb, session default, for podman 5.4
+# sandboxc plan 43ee1f6ef131, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-998d677a4beb-net
-#   podman kube play --network sandboxc-998d677a4beb-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-998d677a4beb-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-43ee1f6ef131-net
+#   podman kube play --network sandboxc-43ee1f6ef131-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-43ee1f6ef131-router-infra
 #
 # Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets
 # that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.
-#   sandboxc-998d677a4beb-router-secrets
-#   sandboxc-998d677a4beb-router-tls
-#   sandboxc-998d677a4beb-agent-trust
-#   sandboxc-998d677a4beb-agent-java
-#   sandboxc-998d677a4beb-agent-surrogates
-#   sandboxc-998d677a4beb-agent-secrets
+#   sandboxc-43ee1f6ef131-router-secrets
+#   sandboxc-43ee1f6ef131-router-tls
+#   sandboxc-43ee1f6ef131-agent-trust
+#   sandboxc-43ee1f6ef131-agent-java
+#   sandboxc-43ee1f6ef131-agent-surrogates
+#   sandboxc-43ee1f6ef131-agent-secrets
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-998d677a4beb-net
-#   podman volume rm --force sandboxc-998d677a4beb-router-secrets sandboxc-998d677a4beb-router-tls sandboxc-998d677a4beb-agent-trust sandboxc-998d677a4beb-agent-java sandboxc-998d677a4beb-agent-surrogates sandboxc-998d677a4beb-agent-secrets sandboxc-998d677a4beb-router-files sandboxc-998d677a4beb-agent-files
-#   podman secret rm sandboxc-998d677a4beb-router-secrets sandboxc-998d677a4beb-router-tls sandboxc-998d677a4beb-agent-trust sandboxc-998d677a4beb-agent-java sandboxc-998d677a4beb-agent-surrogates sandboxc-998d677a4beb-agent-secrets
+#   podman network rm sandboxc-43ee1f6ef131-net
+#   podman volume rm --force sandboxc-43ee1f6ef131-router-secrets sandboxc-43ee1f6ef131-router-tls sandboxc-43ee1f6ef131-agent-trust sandboxc-43ee1f6ef131-agent-java sandboxc-43ee1f6ef131-agent-surrogates sandboxc-43ee1f6ef131-agent-secrets sandboxc-43ee1f6ef131-router-files sandboxc-43ee1f6ef131-agent-files
+#   podman secret rm sandboxc-43ee1f6ef131-router-secrets sandboxc-43ee1f6ef131-router-tls sandboxc-43ee1f6ef131-agent-trust sandboxc-43ee1f6ef131-agent-java sandboxc-43ee1f6ef131-agent-surrogates sandboxc-43ee1f6ef131-agent-secrets
 #
 # Permissions, and where each was given:
 #   credential ANTHROPIC_API_KEY for api.anthropic.com (headers x-api-key)  (server.yaml:8)
@@ -82,7 +82,7 @@ manifest() {
 #   env      REQUESTS_CA_BUNDLE  (built in)
 #   env      SSL_CERT_FILE  (built in)
 #   env      SYSTEM_WGETRC  (built in)
-#   home     volume sandboxc-home at /home/agent  (built in)
+#   home     volume sandboxc-home-8488efda04db at /home/agent  (built in)
 #   identity host-user: no capabilities  (built in)
 #   image    agent localhost/sandboxc-agent:0.1.0  (built in)
 #   image    router localhost/sandboxc-router:0.1.0  (built in)
@@ -3659,22 +3659,22 @@ data:
     export default { leaked, swap };
 metadata:
   labels:
-    io.sandboxc.plan: 998d677a4beb
+    io.sandboxc.plan: 43ee1f6ef131
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-998d677a4beb-router-files
+  name: sandboxc-43ee1f6ef131-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-998d677a4beb-router-infra
+    io.podman.annotations.infra.name: sandboxc-43ee1f6ef131-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 998d677a4beb
+    io.sandboxc.plan: 43ee1f6ef131
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-998d677a4beb-router
+  name: sandboxc-43ee1f6ef131-router
 spec:
   containers:
   - command:
@@ -3720,16 +3720,16 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-998d677a4beb-router-files
+      name: sandboxc-43ee1f6ef131-router-files
     name: files
   - name: materials
     secret:
       optional: false
-      secretName: sandboxc-998d677a4beb-router-secrets
+      secretName: sandboxc-43ee1f6ef131-router-secrets
   - name: tls
     secret:
       optional: false
-      secretName: sandboxc-998d677a4beb-router-tls
+      secretName: sandboxc-43ee1f6ef131-router-tls
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -3828,24 +3828,24 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 998d677a4beb
+    io.sandboxc.plan: 43ee1f6ef131
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-998d677a4beb-agent-files
+  name: sandboxc-43ee1f6ef131-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-998d677a4beb-agent-infra
+    io.podman.annotations.infra.name: sandboxc-43ee1f6ef131-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 998d677a4beb
+    io.sandboxc.plan: 43ee1f6ef131
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-998d677a4beb-default
+  name: sandboxc-43ee1f6ef131-default
 spec:
   containers:
   - command:
@@ -3902,31 +3902,31 @@ spec:
       valueFrom:
         secretKeyRef:
           key: ANTHROPIC_API_KEY
-          name: sandboxc-998d677a4beb-agent-surrogates
+          name: sandboxc-43ee1f6ef131-agent-surrogates
           optional: false
     - name: AWS_ACCESS_KEY_ID
       valueFrom:
         secretKeyRef:
           key: AWS_ACCESS_KEY_ID
-          name: sandboxc-998d677a4beb-agent-surrogates
+          name: sandboxc-43ee1f6ef131-agent-surrogates
           optional: false
     - name: AWS_SECRET_ACCESS_KEY
       valueFrom:
         secretKeyRef:
           key: AWS_SECRET_ACCESS_KEY
-          name: sandboxc-998d677a4beb-agent-surrogates
+          name: sandboxc-43ee1f6ef131-agent-surrogates
           optional: false
     - name: GH_TOKEN
       valueFrom:
         secretKeyRef:
           key: GH_TOKEN
-          name: sandboxc-998d677a4beb-agent-surrogates
+          name: sandboxc-43ee1f6ef131-agent-surrogates
           optional: false
     - name: NPM_CONFIG_LOGLEVEL
       valueFrom:
         secretKeyRef:
           key: NPM_CONFIG_LOGLEVEL
-          name: sandboxc-998d677a4beb-agent-secrets
+          name: sandboxc-43ee1f6ef131-agent-secrets
           optional: false
     image: localhost/sandboxc-agent:0.1.0
     imagePullPolicy: Never
@@ -4010,11 +4010,11 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-998d677a4beb-agent-files
+      name: sandboxc-43ee1f6ef131-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
-      claimName: sandboxc-home
+      claimName: sandboxc-home-8488efda04db
   - hostPath:
       path: /home/me/src/inspect
     name: workspace
@@ -4024,52 +4024,52 @@ spec:
   - name: trust
     secret:
       optional: false
-      secretName: sandboxc-998d677a4beb-agent-trust
+      secretName: sandboxc-43ee1f6ef131-agent-trust
   - name: java
     secret:
       optional: false
-      secretName: sandboxc-998d677a4beb-agent-java
+      secretName: sandboxc-43ee1f6ef131-agent-java
 END_OF_MANIFEST
 }
 
-podman secret exists sandboxc-998d677a4beb-router-secrets || {
-    echo "run.sh: the podman secret sandboxc-998d677a4beb-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+podman secret exists sandboxc-43ee1f6ef131-router-secrets || {
+    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
     exit 125
 }
-podman secret exists sandboxc-998d677a4beb-router-tls || {
-    echo "run.sh: the podman secret sandboxc-998d677a4beb-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
+podman secret exists sandboxc-43ee1f6ef131-router-tls || {
+    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
     exit 125
 }
-podman secret exists sandboxc-998d677a4beb-agent-trust || {
-    echo "run.sh: the podman secret sandboxc-998d677a4beb-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
+podman secret exists sandboxc-43ee1f6ef131-agent-trust || {
+    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
     exit 125
 }
-podman secret exists sandboxc-998d677a4beb-agent-java || {
-    echo "run.sh: the podman secret sandboxc-998d677a4beb-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
+podman secret exists sandboxc-43ee1f6ef131-agent-java || {
+    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
     exit 125
 }
-podman secret exists sandboxc-998d677a4beb-agent-surrogates || {
-    echo "run.sh: the podman secret sandboxc-998d677a4beb-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
+podman secret exists sandboxc-43ee1f6ef131-agent-surrogates || {
+    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
     exit 125
 }
-podman secret exists sandboxc-998d677a4beb-agent-secrets || {
-    echo "run.sh: the podman secret sandboxc-998d677a4beb-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+podman secret exists sandboxc-43ee1f6ef131-agent-secrets || {
+    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
     exit 125
 }
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-998d677a4beb-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-43ee1f6ef131-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-998d677a4beb-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-998d677a4beb-router-infra
-podman pod start sandboxc-998d677a4beb-router >/dev/null
-podman exec --privileged=false sandboxc-998d677a4beb-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-998d677a4beb-default >/dev/null
+    --no-hosts --network sandboxc-43ee1f6ef131-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-43ee1f6ef131-router-infra
+podman pod start sandboxc-43ee1f6ef131-router >/dev/null
+podman exec --privileged=false sandboxc-43ee1f6ef131-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-43ee1f6ef131-default >/dev/null
 phase=running
-podman logs --follow sandboxc-998d677a4beb-default-agent &
+podman logs --follow sandboxc-43ee1f6ef131-default-agent &
 log_reader=$!
-code=$(podman wait sandboxc-998d677a4beb-default-agent)
+code=$(podman wait sandboxc-43ee1f6ef131-default-agent)
 # What it has not read when the container goes is lost.
 wait "$log_reader" || true
 log_reader=

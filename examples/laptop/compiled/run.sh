@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 301c8be217dc, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox f57d92333907, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-301c8be217dc-router-router sandboxc-301c8be217dc-default-forwarder sandboxc-301c8be217dc-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-301c8be217dc-router sandboxc-301c8be217dc-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-f57d92333907-router-router sandboxc-f57d92333907-default-forwarder sandboxc-f57d92333907-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-f57d92333907-router sandboxc-f57d92333907-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-301c8be217dc-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-301c8be217dc-router-files sandboxc-301c8be217dc-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-f57d92333907-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-f57d92333907-router-files sandboxc-f57d92333907-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,18 +31,18 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 301c8be217dc, session default, for podman 5.4
+# sandboxc plan f57d92333907, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.145.152/29 --label io.sandboxc.session=default sandboxc-301c8be217dc-net
-#   podman kube play --network sandboxc-301c8be217dc-net --ip 10.213.145.154 --ip 10.213.145.155 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-301c8be217dc-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.145.152/29 --label io.sandboxc.session=default sandboxc-f57d92333907-net
+#   podman kube play --network sandboxc-f57d92333907-net --ip 10.213.145.154 --ip 10.213.145.155 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-f57d92333907-router-infra
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-301c8be217dc-net
-#   podman volume rm --force sandboxc-301c8be217dc-router-files sandboxc-301c8be217dc-agent-files
+#   podman network rm sandboxc-f57d92333907-net
+#   podman volume rm --force sandboxc-f57d92333907-router-files sandboxc-f57d92333907-agent-files
 #
 # Limits that this manifest alone does not keep:
 #   no swap: kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start
@@ -54,7 +54,7 @@ manifest() {
 #   egress   allow github.com 80 443 22  (allowed-hosts:4)
 #   egress   deny .internal.example.com  (server.yaml:6)
 #   env      HOME  (built in)
-#   home     volume sandboxc-home at /home/agent  (built in)
+#   home     volume sandboxc-home-7977e065e970 at /home/agent  (built in)
 #   identity host-user: no capabilities  (built in)
 #   image    agent localhost/sandboxc-repo:45f399dea521  (.sandboxc/sandbox.yaml:3)
 #   image    router localhost/sandboxc-router:0.1.0  (built in)
@@ -517,22 +517,22 @@ data:
     server=/githubusercontent.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: 301c8be217dc
+    io.sandboxc.plan: f57d92333907
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-301c8be217dc-router-files
+  name: sandboxc-f57d92333907-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-301c8be217dc-router-infra
+    io.podman.annotations.infra.name: sandboxc-f57d92333907-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 301c8be217dc
+    io.sandboxc.plan: f57d92333907
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-301c8be217dc-router
+  name: sandboxc-f57d92333907-router
 spec:
   containers:
   - command:
@@ -572,7 +572,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-301c8be217dc-router-files
+      name: sandboxc-f57d92333907-router-files
     name: files
 ---
 apiVersion: v1
@@ -680,24 +680,24 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 301c8be217dc
+    io.sandboxc.plan: f57d92333907
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-301c8be217dc-agent-files
+  name: sandboxc-f57d92333907-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-301c8be217dc-agent-infra
+    io.podman.annotations.infra.name: sandboxc-f57d92333907-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 301c8be217dc
+    io.sandboxc.plan: f57d92333907
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-301c8be217dc-default
+  name: sandboxc-f57d92333907-default
 spec:
   containers:
   - command:
@@ -790,11 +790,11 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-301c8be217dc-agent-files
+      name: sandboxc-f57d92333907-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
-      claimName: sandboxc-home
+      claimName: sandboxc-home-7977e065e970
   - hostPath:
       path: /home/me/src/laptop
     name: workspace
@@ -805,20 +805,20 @@ END_OF_MANIFEST
 }
 
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.145.152/29 --label io.sandboxc.session=default sandboxc-301c8be217dc-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.145.152/29 --label io.sandboxc.session=default sandboxc-f57d92333907-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-301c8be217dc-net --ip 10.213.145.154 --ip 10.213.145.155 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-301c8be217dc-router-infra
-podman update --pids-limit=2048 --memory=6442450944 --memory-swap=6442450944 sandboxc-301c8be217dc-default-agent >/dev/null
-podman pod start sandboxc-301c8be217dc-router >/dev/null
-podman exec --privileged=false sandboxc-301c8be217dc-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-301c8be217dc-default >/dev/null
+    --no-hosts --network sandboxc-f57d92333907-net --ip 10.213.145.154 --ip 10.213.145.155 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-f57d92333907-router-infra
+podman update --pids-limit=2048 --memory=6442450944 --memory-swap=6442450944 sandboxc-f57d92333907-default-agent >/dev/null
+podman pod start sandboxc-f57d92333907-router >/dev/null
+podman exec --privileged=false sandboxc-f57d92333907-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-f57d92333907-default >/dev/null
 phase=running
-podman logs --follow sandboxc-301c8be217dc-default-agent &
+podman logs --follow sandboxc-f57d92333907-default-agent &
 log_reader=$!
-code=$(podman wait sandboxc-301c8be217dc-default-agent)
+code=$(podman wait sandboxc-f57d92333907-default-agent)
 # What it has not read when the container goes is lost.
 wait "$log_reader" || true
 log_reader=

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 4ed63a5a3e6d, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 201d0c6d75bc, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-4ed63a5a3e6d-router-router sandboxc-4ed63a5a3e6d-default-forwarder sandboxc-4ed63a5a3e6d-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-4ed63a5a3e6d-router sandboxc-4ed63a5a3e6d-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-201d0c6d75bc-router-router sandboxc-201d0c6d75bc-default-forwarder sandboxc-201d0c6d75bc-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-201d0c6d75bc-router sandboxc-201d0c6d75bc-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-4ed63a5a3e6d-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-4ed63a5a3e6d-router-files sandboxc-4ed63a5a3e6d-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-201d0c6d75bc-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-201d0c6d75bc-router-files sandboxc-201d0c6d75bc-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,23 +31,23 @@ trap 'phase=ended; exit 143' TERM
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 4ed63a5a3e6d, session default, for podman 5.4
+# sandboxc plan 201d0c6d75bc, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-4ed63a5a3e6d-net
-#   podman kube play --network sandboxc-4ed63a5a3e6d-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-4ed63a5a3e6d-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-201d0c6d75bc-net
+#   podman kube play --network sandboxc-201d0c6d75bc-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-201d0c6d75bc-router-infra
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-4ed63a5a3e6d-net
-#   podman volume rm --force sandboxc-4ed63a5a3e6d-router-files sandboxc-4ed63a5a3e6d-agent-files
+#   podman network rm sandboxc-201d0c6d75bc-net
+#   podman volume rm --force sandboxc-201d0c6d75bc-router-files sandboxc-201d0c6d75bc-agent-files
 #
 # Permissions, and where each was given:
 #   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:6)
 #   env      HOME  (built in)
-#   home     volume sandboxc-home at /home/agent  (built in)
+#   home     volume sandboxc-home-a3b353488c4f at /home/agent  (built in)
 #   identity host-user: no capabilities  (built in)
 #   image    agent localhost/sandboxc-agent:0.1.0  (built in)
 #   image    router localhost/sandboxc-router:0.1.0  (built in)
@@ -467,22 +467,22 @@ data:
     server=/api.example.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: 4ed63a5a3e6d
+    io.sandboxc.plan: 201d0c6d75bc
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-4ed63a5a3e6d-router-files
+  name: sandboxc-201d0c6d75bc-router-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-4ed63a5a3e6d-router-infra
+    io.podman.annotations.infra.name: sandboxc-201d0c6d75bc-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 4ed63a5a3e6d
+    io.sandboxc.plan: 201d0c6d75bc
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-4ed63a5a3e6d-router
+  name: sandboxc-201d0c6d75bc-router
 spec:
   containers:
   - command:
@@ -522,7 +522,7 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-4ed63a5a3e6d-router-files
+      name: sandboxc-201d0c6d75bc-router-files
     name: files
 ---
 apiVersion: v1
@@ -622,24 +622,24 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 4ed63a5a3e6d
+    io.sandboxc.plan: 201d0c6d75bc
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-4ed63a5a3e6d-agent-files
+  name: sandboxc-201d0c6d75bc-agent-files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-4ed63a5a3e6d-agent-infra
+    io.podman.annotations.infra.name: sandboxc-201d0c6d75bc-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 4ed63a5a3e6d
+    io.sandboxc.plan: 201d0c6d75bc
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-4ed63a5a3e6d-default
+  name: sandboxc-201d0c6d75bc-default
 spec:
   containers:
   - command:
@@ -731,11 +731,11 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-4ed63a5a3e6d-agent-files
+      name: sandboxc-201d0c6d75bc-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
-      claimName: sandboxc-home
+      claimName: sandboxc-home-a3b353488c4f
   - hostPath:
       path: /home/me/src/minimal
     name: workspace
@@ -746,19 +746,19 @@ END_OF_MANIFEST
 }
 
 podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-4ed63a5a3e6d-net >/dev/null
+podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-201d0c6d75bc-net >/dev/null
 # From an empty directory: kube play would build an image from a directory that is named like one.
 cd "$work"
 manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-4ed63a5a3e6d-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-4ed63a5a3e6d-router-infra
-podman pod start sandboxc-4ed63a5a3e6d-router >/dev/null
-podman exec --privileged=false sandboxc-4ed63a5a3e6d-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-4ed63a5a3e6d-default >/dev/null
+    --no-hosts --network sandboxc-201d0c6d75bc-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
+podman network connect sandboxc-egress-ffa2da3e sandboxc-201d0c6d75bc-router-infra
+podman pod start sandboxc-201d0c6d75bc-router >/dev/null
+podman exec --privileged=false sandboxc-201d0c6d75bc-router-router /bin/sh /etc/sandboxc/entry.sh ready
+podman pod start sandboxc-201d0c6d75bc-default >/dev/null
 phase=running
-podman logs --follow sandboxc-4ed63a5a3e6d-default-agent &
+podman logs --follow sandboxc-201d0c6d75bc-default-agent &
 log_reader=$!
-code=$(podman wait sandboxc-4ed63a5a3e6d-default-agent)
+code=$(podman wait sandboxc-201d0c6d75bc-default-agent)
 # What it has not read when the container goes is lost.
 wait "$log_reader" || true
 log_reader=

@@ -252,7 +252,10 @@ fn r_10_an_address_is_supported_to_the_end_or_refused() {
 
 #[test]
 fn r_10_twin_a_private_address_with_a_port_is_allowed() {
-    let policy = accepted("network: {allow: [{host: 10.0.0.5, ports: [1234], private: true}, 9.9.9.9:53]}").policy;
+    // A repo's word alone does not do: see `private-from-repo`.
+    let world = repo("version: 1\nnetwork: {allow: [{host: 10.0.0.5, ports: [1234], private: true}, 9.9.9.9:53]}\n");
+    world.server("version: 1\ndefaults: {allow_private: [10.0.0.5]}\n");
+    let policy = world.resolved().policy;
     assert_eq!(policy.decide("10.0.0.5", 1234).verdict, Verdict::Allow);
     assert_eq!(policy.decide("10.0.0.5", 443).verdict, Verdict::Deny);
     assert_eq!(policy.decide("9.9.9.9", 53).verdict, Verdict::Allow);

@@ -1,0 +1,86 @@
+//! Which volume is the agent's home: what one repo's agent leaves there, the next command of the same home runs.
+
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::read::{self, shorten};
+use super::suggest::nearest;
+use super::yaml::Node;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::{Located, SourceMap, Sourced};
+
+/// The volume that all repos share where the server says `home: shared`.
+pub const SHARED_HOME: &str = "sandboxc-home";
+
+/// Bytes of the hash in a name.
+const HASH_BYTES: usize = 6;
+
+/// What `home` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// A volume for each entry of `repos`, or for each workspace without one.
+    Private,
+    /// One volume for all of them.
+    Shared,
+}
+
+/// Reads `home`.
+pub(super) fn read(node: &Node, d: &mut Diagnostics) -> Option<Located<Home>> {
+    let text = read::string(node, "`home`", d)?;
+    match text.value.as_str() {
+        "private" => Some(text.map(|_| Home::Private)),
+        "shared" => Some(text.map(|_| Home::Shared)),
+        other => {
+            let label = nearest(other, ["private", "shared"]).map(|near| format!("did you mean `{near}`?"));
+            let finding = Diagnostic::new(Code::BadValue, format!("`{}` is not a choice for `home`", shorten(other)));
+            d.push(finding.at(text.span, label.unwrap_or_default()).help("write `private` or `shared`"));
+            None
+        }
+    }
+}
+
+/// The volume's name, and who said so.
+pub(super) fn volume(
+    said: Option<Located<Home>>,
+    entry: Option<&str>,
+    workspace: &Path,
+    sources: &SourceMap,
+) -> Sourced<String> {
+    let kind = said.as_ref().map_or(Home::Private, |said| said.value);
+    let name = match kind {
+        Home::Shared => SHARED_HOME.to_owned(),
+        Home::Private => {
+            let mut hash = Sha256::new();
+            match entry {
+                Some(entry) => hash.update(["entry:", entry].concat()),
+                None => hash.update([b"workspace:", workspace.as_os_str().as_bytes()].concat()),
+            }
+            let digits = hash.finalize().iter().take(HASH_BYTES).fold(String::new(), |mut digits, byte| {
+                // Writing to a String cannot fail.
+                let _ = write!(digits, "{byte:02x}");
+                digits
+            });
+            format!("{SHARED_HOME}-{digits}")
+        }
+    };
+    said.map_or_else(|| Sourced::built_in(name.clone()), |said| sources.sourced(said.map(|_| name.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_entry_and_each_workspace_has_a_home_of_its_own() {
+        let sources = SourceMap::new();
+        let name = |entry, path: &str| volume(None, entry, Path::new(path), &sources).value;
+        let all = [name(None, "/w/a"), name(None, "/w/b"), name(Some("a"), "/w/a"), name(Some("b"), "/w/a")];
+        for (index, one) in all.iter().enumerate() {
+            assert!(one.starts_with("sandboxc-home-") && !all[..index].contains(one), "{all:?}");
+        }
+        assert_eq!(name(Some("a"), "/w/a"), name(Some("a"), "/elsewhere"), "an entry's home moves with it");
+    }
+}

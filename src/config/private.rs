@@ -1,0 +1,62 @@
+//! `private: true` of a repo file: an agent can write that file, so the server must have said it too.
+
+use super::entry::{Entry, host_error};
+use super::lint::covering;
+use super::network::{Lists, Named};
+use super::read;
+use super::resolve::Server;
+use super::yaml::Node;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::policy::{HostPattern, parse_pattern};
+use crate::source::{Located, Span};
+
+/// Reads `allow_private`: hosts, without ports.
+pub(super) fn patterns(node: &Node, d: &mut Diagnostics) -> Vec<Located<HostPattern>> {
+    let items = read::list(node, "`allow_private`", d);
+    let texts: Vec<Located<String>> = items.iter().filter_map(|item| read::string(item, "a host", d)).collect();
+    texts.into_iter().filter_map(|text| pattern(&text, d)).collect()
+}
+
+fn pattern(text: &Located<String>, d: &mut Diagnostics) -> Option<Located<HostPattern>> {
+    match parse_pattern(&text.value) {
+        Ok((pattern, None)) => Some(Located::new(pattern, text.span)),
+        Ok((_, Some(_))) => {
+            let message = format!("`{}` names a port", read::shorten(&text.value));
+            let finding = Diagnostic::new(Code::BadPort, message).at(text.span, "");
+            d.push(finding.help("write the host alone; the repo file says which ports it wants"));
+            None
+        }
+        Err(error) => {
+            d.push(host_error(&error, text.span));
+            None
+        }
+    }
+}
+
+/// Reports each entry of the repo that opens private addresses without the server's word: its `allow_private`, or an entry
+/// of its own lists that says `private: true` of the same hosts.
+///
+/// `never` are entries that nothing can open, which has been said.
+pub(super) fn check(repo: &[(usize, Entry)], lists: &Lists, (server, never): (&Server, &[Span]), d: &mut Diagnostics) {
+    let asks = |named: &&Named| named.entry.private.is_some() && !named.id.as_str().starts_with("repo.");
+    let ceiling = lists.ceiling.iter().flat_map(|ceiling| &ceiling.value);
+    let own: Vec<&Entry> = lists.allow.iter().chain(ceiling).filter(asks).map(|named| &named.entry).collect();
+    for (_, entry) in repo {
+        let Some(span) = entry.private.filter(|_| !never.contains(&entry.span)) else { continue };
+        let covers = |pattern: &HostPattern| covering(&entry.pattern).any(|wider| wider == *pattern);
+        let given = server.allow_private().any(covers)
+            || own.iter().any(|own| covers(&own.pattern) && entry.ports.is_subset(&own.ports));
+        if !given {
+            let pattern = &entry.pattern;
+            let message = format!("the repo may not open private addresses for `{pattern}`");
+            d.push(
+                Diagnostic::new(Code::PrivateFromRepo, message)
+                    .at(span, "its names could lead into your own network")
+                    .help(format!(
+                        "the server file permits it: add `allow_private: [\"{pattern}\"]` to this repo's entry"
+                    ))
+                    .help("or name the block in `network.reachable` there, and leave `private` out here"),
+            );
+        }
+    }
+}
