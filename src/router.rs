@@ -6,10 +6,14 @@
 //! [`Policy::decide`]: crate::policy::Policy::decide
 
 pub mod clear;
+pub mod confine;
 pub mod credential;
 pub mod dns;
+pub mod gate;
 pub mod git;
 pub mod graphql;
+pub mod handover;
+pub mod pod_file;
 pub mod policy_file;
 pub mod websocket;
 

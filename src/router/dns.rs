@@ -1,6 +1,7 @@
 //! Names: what the agent may resolve, and what the router resolves before it dials.
 
 mod names;
+pub mod probe;
 mod resolver;
 mod server;
 

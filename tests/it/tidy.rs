@@ -127,7 +127,8 @@ fn one_module_names_the_yaml_crate() {
 #[test]
 fn every_podman_is_made_in_one_place() {
     let known = ["\"podman\"", "\"systemctl\"", "\"id\"", "generator"];
-    for path in sources(&root().join("src")) {
+    let files = sources(&root().join("src"));
+    for path in files.into_iter().filter(|path| !path.ends_with("tests.rs")) {
         let code = code(&path);
         for program in code.split("Command::new(").skip(1).map(|rest| rest.split(')').next().unwrap_or("")) {
             assert!(known.contains(&program), "{} starts {program}; what is it?", path.display());
@@ -155,6 +156,8 @@ fn one_module_opens_outputs() {
     ];
     let known = [
         "config/load.rs",
+        // A file of /proc/sys.
+        "router/gate.rs",
         "runtime/image.rs",
         "runtime/materials.rs",
         "runtime/output.rs",

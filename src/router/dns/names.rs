@@ -11,6 +11,7 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use hickory_proto::serialize::binary::{BinDecodable as _, BinDecoder};
 use serde::Serialize;
 
+use super::probe;
 use crate::policy::{HostName, Reason, RuleId, Verdict};
 use crate::router::PolicyFile;
 
@@ -96,6 +97,12 @@ impl Names {
             return (ResponseCode::Refused, None);
         }
         reply.metadata.authoritative = true;
+        if probe::is_asked(question.name()) {
+            if question.query_type() == RecordType::TXT {
+                reply.add_answer(probe::record(question.name(), &self.file.plan));
+            }
+            return (ResponseCode::NoError, None);
+        }
         match self.look_up(question.name()) {
             Ok(address) => {
                 if matches!(question.query_type(), RecordType::A | RecordType::ANY) {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,17 +34,17 @@ pub type Sink = dyn Fn(&Refused) + Send + Sync;
 /// The name server of one agent.
 #[derive(Clone)]
 pub struct Server {
-    agent: Ipv4Addr,
+    served: [Ipv4Addr; 2],
     current: Arc<Current>,
     lines: Arc<Mutex<Lines>>,
     connections: Arc<Semaphore>,
 }
 
 impl Server {
-    /// A server that answers the agent alone.
-    pub fn new(agent: Ipv4Addr, current: Arc<Current>, sink: Arc<Sink>) -> Self {
+    /// A server that answers these two alone: the agent, and the router itself, which asks whether it is ready.
+    pub fn new(agent: Ipv4Addr, router: Ipv4Addr, current: Arc<Current>, sink: Arc<Sink>) -> Self {
         let lines = Arc::new(Mutex::new(Lines::new(sink)));
-        Self { agent, current, lines, connections: Arc::new(Semaphore::new(CONNECTIONS)) }
+        Self { served: [agent, router], current, lines, connections: Arc::new(Semaphore::new(CONNECTIONS)) }
     }
 
     /// Answers until one of the sockets fails for good, which it does not in practice. Spawns a task for each connection,
@@ -65,6 +65,10 @@ impl Server {
         }
     }
 
+    fn serves(&self, from: SocketAddr) -> bool {
+        self.served.iter().any(|served| from.ip() == IpAddr::V4(*served))
+    }
+
     async fn datagrams(&self, udp: UdpSocket) -> io::Error {
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -73,7 +77,7 @@ impl Server {
                 Err(error) if is_passing(&error) => continue,
                 Err(error) => return error,
             };
-            if from.ip() != self.agent {
+            if !self.serves(from) {
                 continue;
             }
             if let Some(answer) = buffer.get(..length).and_then(|message| self.answer(message)) {
@@ -95,7 +99,7 @@ impl Server {
                 Err(error) => return error,
             };
             let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else { continue };
-            if from.ip() == self.agent {
+            if self.serves(from) {
                 let server = self.clone();
                 tokio::spawn(async move {
                     let _permit = permit;

@@ -133,6 +133,16 @@ fn edns_is_answered_in_its_one_version() {
     assert_eq!((u16::from(reply.metadata.response_code), reply.answers.len()), (16, 0), "BADVERS, RFC 6891 6.1.3");
 }
 
+#[test]
+fn the_plan_is_told_to_who_asks_for_it_by_its_name_and_type() {
+    let name: [&[u8]; 3] = [b"Plan", b"sandboxc", b"internal"];
+    let (reply, refused) = ask(&query(&name, 16));
+    assert_eq!((reply.answers.len(), refused), (1, None));
+    assert!(reply.answers[0].data.to_string().contains("0123456789ab"), "{reply}");
+    assert_eq!(ask(&query(&name, 1)).0.answers.len(), 0);
+    assert_eq!(code(&query(&[b"x", b"plan", b"sandboxc", b"internal"], 16)), ResponseCode::NXDomain);
+}
+
 proptest! {
     #[test]
     fn any_message_is_answered_or_left_and_never_with_another_address(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {

@@ -1,7 +1,6 @@
 //! The sockets, and what is said of floods.
 
 use std::io::{Read as _, Write as _};
-use std::net::SocketAddr;
 
 use tokio::net::TcpSocket;
 
@@ -19,7 +18,7 @@ fn sink() -> (Arc<Sink>, Said) {
 async fn start(agent: Ipv4Addr) -> (SocketAddr, SocketAddr, Said) {
     let names = Arc::new(names());
     let (sink, said) = sink();
-    let server = Server::new(agent, Arc::new(move || Arc::clone(&names)), sink);
+    let server = Server::new(agent, [127, 0, 0, 7].into(), Arc::new(move || Arc::clone(&names)), sink);
     let udp = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let tcp = TcpSocket::new_v4().unwrap();
     tcp.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -69,6 +68,9 @@ async fn nobody_but_the_agent_is_answered() {
         other.send_to(&message, udp).unwrap();
         agent.send_to(&message, udp).unwrap();
         assert!(agent.recv(&mut [0; 512]).is_ok());
+        let itself = std::net::UdpSocket::bind("127.0.0.7:0").unwrap();
+        itself.send_to(&message, udp).unwrap();
+        assert!(itself.recv(&mut [0; 512]).is_ok());
         other.set_nonblocking(true).unwrap();
         assert!(other.recv(&mut [0; 512]).is_err());
         let mut stream = std::net::TcpStream::connect(tcp).unwrap();

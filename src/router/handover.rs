@@ -1,0 +1,251 @@
+//! Listening sockets on their way from the forwarder to the router, by a unix socket in a volume that these two share.
+//!
+//! A socket belongs to the network namespace in which it was made, so a router that accepts on the agent pod's sockets
+//! serves the agent without a hop between them. The connection over which they came is a lease: when it ends, the router
+//! drops them, since they keep the other namespace alive. Only the forwarder mounts the volume, never the agent, and what
+//! comes is looked at all the same.
+
+use std::fs;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::cmsg_space;
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    recvmsg, sendmsg, socket_with,
+};
+
+use super::pod_file::Listeners;
+
+/// The router's socket in the shared volume.
+pub const SOCKET: &str = "/run/handover/router";
+
+/// Sockets in one message (`SCM_MAX_FD` is 253, unix(7)).
+const BATCH: usize = 128;
+
+/// Bytes of a message; what it says is short.
+const MESSAGE: usize = 256;
+
+/// How long either side waits for the other while sockets are handed over.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a message begins with.
+const PLAN: &[u8] = b"plan ";
+const SOCKETS: &[u8] = b"sockets";
+const END: &[u8] = b"end";
+const TAKEN: &[u8] = b"taken";
+const REFUSED: &[u8] = b"refused: ";
+
+/// The router's end, waiting for a forwarder.
+#[derive(Debug)]
+pub struct Counter {
+    socket: OwnedFd,
+}
+
+/// Sockets that a forwarder has handed over, each with the router's port that it stands for.
+#[derive(Debug)]
+pub struct Handed {
+    /// All that were planned.
+    pub listeners: Vec<(u16, TcpListener)>,
+    /// Holds for as long as the forwarder does.
+    pub lease: Lease,
+}
+
+/// The connection that sockets came over, or went.
+#[derive(Debug)]
+pub struct Lease {
+    stream: OwnedFd,
+}
+
+impl Lease {
+    /// Waits for the other side's end.
+    pub fn wait(self) {
+        // Whatever it says or fails with, it is over: after the handover nobody has anything to say.
+        let mut buffer = [0; 1];
+        while rustix::io::retry_on_intr(|| rustix::net::recv(&self.stream, &mut buffer, RecvFlags::empty()))
+            == Err(Errno::AGAIN)
+        {}
+    }
+}
+
+impl Counter {
+    /// Makes the socket at `path`, in the place of one that a router before this has left.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        // Router and forwarder are one user.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        listen(&socket, 1)?;
+        Ok(Self { socket })
+    }
+
+    /// Waits for a forwarder and takes what it hands over, if that is just what is planned. The reason for a refusal is told
+    /// to both.
+    ///
+    /// # Errors
+    /// A clause. The next forwarder can be waited for.
+    pub fn take(&self, plan: &str, planned: &Listeners) -> Result<Handed, String> {
+        let stream = rustix::io::retry_on_intr(|| accept_with(&self.socket, SocketFlags::CLOEXEC))
+            .map_err(|error| format!("accepting: {error}"))?;
+        set_timeouts(&stream, Some(PATIENCE)).map_err(|error| error.to_string())?;
+        let taken = receive(&stream, plan, planned);
+        let answer = match &taken {
+            Ok(_) => TAKEN.to_vec(),
+            Err(why) => [REFUSED, why.as_bytes()].concat().into_iter().take(MESSAGE).collect(),
+        };
+        let answered = send(&stream, &answer, &[]);
+        let listeners = taken?;
+        answered.map_err(|error| format!("answering: {error}"))?;
+        set_timeouts(&stream, None).map_err(|error| error.to_string())?;
+        Ok(Handed { listeners, lease: Lease { stream } })
+    }
+}
+
+fn receive(stream: &OwnedFd, plan: &str, planned: &Listeners) -> Result<Vec<(u16, TcpListener)>, String> {
+    let peer = sockopt::socket_peercred(stream).map_err(|error| error.to_string())?;
+    if peer.uid != rustix::process::geteuid() {
+        return Err(format!("the forwarder is user {}, not the router's", peer.uid.as_raw()));
+    }
+    let (hello, fds) = next(stream)?;
+    if hello.strip_prefix(PLAN) != Some(plan.as_bytes()) || !fds.is_empty() {
+        return Err(format!("it is not the forwarder of plan {plan}"));
+    }
+    let mut left = planned.clone();
+    let mut listeners = Vec::new();
+    loop {
+        let (said, fds) = next(stream)?;
+        match said.as_slice() {
+            END if fds.is_empty() && left.is_empty() => return Ok(listeners),
+            END => return Err(format!("{} of the planned listeners are not there", left.len())),
+            SOCKETS => {
+                for fd in fds {
+                    listeners.push(checked(fd, &mut left)?);
+                }
+            }
+            _ => return Err("it says what is not understood".to_owned()),
+        }
+    }
+}
+
+/// A listening TCP socket on one of the planned addresses that has not come yet.
+fn checked(fd: OwnedFd, left: &mut Listeners) -> Result<(u16, TcpListener), String> {
+    let what = |error: Errno| format!("a socket that cannot be looked at: {error}");
+    let listens = sockopt::socket_acceptconn(&fd).map_err(what)?;
+    let domain = sockopt::socket_domain(&fd).map_err(what)?;
+    let kind = sockopt::socket_type(&fd).map_err(what)?;
+    if !listens || domain != AddressFamily::INET || kind != SocketType::STREAM {
+        return Err("a socket that does not listen for TCP".to_owned());
+    }
+    let listener = TcpListener::from(fd);
+    let at = listener.local_addr().map_err(|error| error.to_string())?;
+    let SocketAddr::V4(at) = at else { return Err("a socket of another family".to_owned()) };
+    let port = left.remove(&at).ok_or_else(|| format!("a socket on {at}, which is not planned or came before"))?;
+    listener.set_nonblocking(true).map_err(|error| error.to_string())?;
+    Ok((port, listener))
+}
+
+/// Hands listeners over; the lease holds for as long as the router has them.
+///
+/// # Errors
+/// A clause; the listeners are the caller's still.
+pub fn offer(path: &Path, plan: &str, listeners: &[TcpListener]) -> Result<Lease, String> {
+    let stream = connect_to(path).map_err(|error| error.to_string())?;
+    let failed = |error: io::Error| format!("handing over: {error}");
+    let sent = send_all(&stream, plan, listeners);
+    // A router that refuses does not read on, and says why.
+    let answer = next(&stream);
+    if let Some(why) = answer.as_ref().ok().and_then(|(answer, _)| answer.strip_prefix(REFUSED)) {
+        return Err(format!("the router says: {}", String::from_utf8_lossy(why)));
+    }
+    sent.map_err(failed)?;
+    if answer?.0 != TAKEN {
+        return Err("the router says what is not understood".to_owned());
+    }
+    set_timeouts(&stream, None).map_err(failed)?;
+    Ok(Lease { stream })
+}
+
+fn send_all(stream: &OwnedFd, plan: &str, listeners: &[TcpListener]) -> io::Result<()> {
+    send(stream, &[PLAN, plan.as_bytes()].concat(), &[])?;
+    for batch in listeners.chunks(BATCH) {
+        let fds: Vec<BorrowedFd<'_>> = batch.iter().map(TcpListener::as_fd).collect();
+        send(stream, SOCKETS, &fds)?;
+    }
+    send(stream, END, &[])
+}
+
+fn connect_to(path: &Path) -> io::Result<OwnedFd> {
+    let stream = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    set_timeouts(&stream, Some(PATIENCE))?;
+    connect(&stream, &SocketAddrUnix::new(path)?)?;
+    Ok(stream)
+}
+
+fn set_timeouts(stream: &OwnedFd, timeout: Option<Duration>) -> io::Result<()> {
+    sockopt::set_socket_timeout(stream, Timeout::Recv, timeout)?;
+    sockopt::set_socket_timeout(stream, Timeout::Send, timeout)?;
+    Ok(())
+}
+
+fn send(stream: &OwnedFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(BATCH))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::other("too many sockets for one message"));
+    }
+    loop {
+        match sendmsg(stream, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            // More on their way than this user may have; the router is taking them.
+            Err(Errno::TOOMANYREFS) => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The next message with its descriptors; those that do not fit are closed by the kernel, and the message is refused.
+fn next(stream: &OwnedFd) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(BATCH))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut buffer = vec![0; MESSAGE];
+    let received = loop {
+        match recvmsg(stream, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            // A side that ended with messages unread says so once, before its own last message.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
+            Err(Errno::AGAIN) => return Err("the other side says nothing".to_owned()),
+            other => break other.map_err(|error| error.to_string())?,
+        }
+    };
+    let fds: Vec<OwnedFd> = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if received.bytes == 0 {
+        return Err("the other side has ended".to_owned());
+    }
+    if received.flags.intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC) {
+        return Err("a message that is too long".to_owned());
+    }
+    buffer.truncate(received.bytes);
+    Ok((buffer, fds))
+}
+
+#[cfg(test)]
+mod tests;
