@@ -41,7 +41,7 @@ pub(super) fn read(
     let path = Path::new(name);
     let plain = !name.is_empty() && path.components().all(|c| matches!(c, std::path::Component::Normal(_)));
     if !plain || name.contains(['~', '$']) || name.chars().any(char::is_control) {
-        let problem = "`containerfile` names a file inside `.sandboxc/`";
+        let problem = "`containerfile` must be the name of a file in `.sandboxc/`";
         d.push(path_finding(problem, *span, "write e.g. `{containerfile: Containerfile}`"));
         return None;
     }
@@ -53,7 +53,7 @@ pub(super) fn read(
         Err(error) => {
             let message = format!("`.sandboxc/{name}` cannot be read: {}", words(&error));
             let finding = Diagnostic::new(Code::FileUnreadable, message).at(*span, "");
-            d.push(finding.help("it must be a regular file, and no link"));
+            d.push(finding.help("use a regular file, not a symbolic link"));
             return None;
         }
     };

@@ -255,7 +255,7 @@ impl Reader<'_> {
             return Some(vec![Located::new(HostPattern::Exact(host), key.span)]);
         };
         if node.is_empty() {
-            self.push(Code::BadValue, "a credential without any host", node.span, "write e.g. `[api.example.com]`");
+            self.push(Code::BadValue, "the credential has no host", node.span, "write e.g. `[api.example.com]`");
             return None;
         }
         let items = read::list(node, "`scopes`", self.d);
@@ -267,13 +267,13 @@ impl Reader<'_> {
         let text = read::string(item, "a host", self.d)?;
         let pattern = match parse_pattern(&text.value) {
             Ok((HostPattern::Ip(_), _)) => {
-                let help = "name the host: the router verifies a certificate before it sends a credential";
-                self.push(Code::BadHost, "a credential needs hosts with names, not addresses", text.span, help);
+                let help = "write a host name: the router verifies the host's certificate before it sends a credential";
+                self.push(Code::BadHost, "a credential's scope must be a host name, not an address", text.span, help);
                 return None;
             }
             Ok((_, Some(_))) | Err(HostError::PortOnMany(_)) => {
                 let help = "write the host alone: credentials are sent over HTTPS on port 443 only";
-                self.push(Code::BadPort, "a credential's scope has no port", text.span, help);
+                self.push(Code::BadPort, "a credential's scope cannot have a port", text.span, help);
                 return None;
             }
             Ok((pattern, None)) => pattern,
@@ -284,7 +284,7 @@ impl Reader<'_> {
         };
         if let Some(reason) = pattern.broad_reason() {
             let message = format!("`{}` is over-broad for a credential: {reason}", shorten(&text.value));
-            self.push(Code::BroadHost, message, text.span, "list the hosts that may get it");
+            self.push(Code::BroadHost, message, text.span, "list the hosts that may receive it");
             return None;
         }
         Some(Located::new(pattern, text.span))
@@ -297,7 +297,7 @@ impl Reader<'_> {
         let headers = match map.get("headers") {
             None => BTreeSet::from(["authorization".to_owned()]),
             Some(node) if node.is_empty() => {
-                self.push(Code::BadValue, "a credential in no header", node.span, "write e.g. `[x-api-key]`");
+                self.push(Code::BadValue, "the credential has no header", node.span, "write e.g. `[x-api-key]`");
                 return None;
             }
             Some(node) => {
@@ -318,7 +318,7 @@ impl Reader<'_> {
     fn aws(&mut self, key: &Key, map: &Fields<'_>) -> Option<Wish> {
         let kind = self.need(map, "type", key, "aws-sigv4").and_then(|n| read::string(n, "`type`", self.d));
         if let Some(kind) = kind.filter(|kind| kind.value != "aws-sigv4") {
-            let message = format!("`{}` is not a way of signing", shorten(&kind.value));
+            let message = format!("`{}` is not a signature type", shorten(&kind.value));
             self.push(Code::BadValue, message, kind.span, "write `aws-sigv4`");
         }
         let defaults = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];

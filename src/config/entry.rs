@@ -79,7 +79,7 @@ fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
     let ports = map.get("ports").map(|n| ports(n, d));
     let Some(host) = map.get("host") else {
         d.push(
-            Diagnostic::new(Code::MissingKey, "an entry without a `host`")
+            Diagnostic::new(Code::MissingKey, "the entry has no `host`")
                 .at(node.span, "")
                 .help("write `host: api.example.com`"),
         );
@@ -105,9 +105,12 @@ fn refuse_in_deny(map: &read::Fields<'_>, d: &mut Diagnostics) {
     for key in REQUEST {
         if let Some(span) = map.key_span(key) {
             d.push(
-                Diagnostic::new(Code::NotEnforceable, format!("`deny` is about hosts as a whole, not about `{key}`"))
-                    .at(span, "")
-                    .help("write what is permitted instead: the same host with its rules in `ceiling`, or in `allow`"),
+                Diagnostic::new(
+                    Code::NotEnforceable,
+                    format!("`deny` applies to whole hosts, so `{key}` has no effect"),
+                )
+                .at(span, "")
+                .help("list what is permitted instead: add the host with its rules to `ceiling` or `allow`"),
             );
         }
     }
@@ -115,20 +118,20 @@ fn refuse_in_deny(map: &read::Fields<'_>, d: &mut Diagnostics) {
 
 /// Why nobody could look into requests of an entry, if so: the router decrypts names on port 443 and reads HTTP on 80.
 fn not_inspected(entry: &Entry, rule: Span, ports: Option<Span>) -> Option<Diagnostic> {
-    let finding = |message: &str| Diagnostic::new(Code::NotEnforceable, message).at(rule, "nothing could enforce this");
-    let wide = "no certificate is for so many hosts, so their requests cannot be looked into";
+    let finding = |message: &str| Diagnostic::new(Code::NotEnforceable, message).at(rule, "cannot be enforced");
+    let wide = "no certificate covers this many hosts, so their requests cannot be inspected";
     match &entry.pattern {
         HostPattern::Ip(_) => Some(
-            finding("requests to an address cannot be looked into")
-                .help("name the host; rules are for names on ports 80 and 443"),
+            finding("requests to an address cannot be inspected")
+                .help("use a host name; request rules apply to names on ports 80 and 443"),
         ),
         _ if entry.ports.iter().any(|port| !matches!(port, 80 | 443)) => Some(
-            finding("requests on a named port cannot be looked into")
-                .at(ports.unwrap_or(entry.span), "other ports than 80 and 443")
-                .help("leave the port out; rules are for ports 80 and 443, and a second, plain entry would permit every request"),
+            finding("requests on a named port cannot be inspected")
+                .at(ports.unwrap_or(entry.span), "ports other than 80 and 443")
+                .help("remove the port; request rules apply to ports 80 and 443 only, and a second entry without rules would permit every request"),
         ),
         HostPattern::Suffix(base) | HostPattern::Subdomains(base) if !base.contains('.') => {
-            Some(finding(wide).help("list the hosts, or a suffix of at least two labels"))
+            Some(finding(wide).help("list the hosts, or use a suffix with at least two labels"))
         }
         _ => None,
     }
@@ -254,15 +257,15 @@ fn operated(pattern: &HostPattern) -> bool {
 fn broad(text: &Located<String>, reason: &str, kind: ListKind, mapped: bool) -> Diagnostic {
     let shown = shorten(&text.value);
     let finding = Diagnostic::new(Code::BroadHost, format!("`{shown}` is over-broad: {reason}")).at(text.span, "");
-    let finding = finding.help("list the hosts that are needed");
+    let finding = finding.help("list the hosts you need");
     if mapped {
-        return finding.help("or add `broad: true` to the entry if that is what you mean");
+        return finding.help("or add `broad: true` to the entry if you mean every host it matches");
     }
     if kind == ListKind::AllowFile {
         return finding
-            .help("or allow it in the server file's `network`, with `broad: true`, if that is what you mean");
+            .help("or allow it in the server file's `network`, with `broad: true`, if you mean every host it matches");
     }
-    finding.help(format!("or write `{{host: \"{shown}\", broad: true}}` if that is what you mean"))
+    finding.help(format!("or write `{{host: \"{shown}\", broad: true}}` if you mean every host it matches"))
 }
 
 pub(super) fn host_error(error: &HostError, span: Span) -> Diagnostic {
@@ -295,7 +298,7 @@ pub(super) fn allow_file(file: FileId, text: &str, d: &mut Diagnostics) -> Vec<(
             d.push(
                 Diagnostic::new(Code::BadHost, "more than one word on a line")
                     .at(span, "")
-                    .help("write one host a line; comments start with `#`"),
+                    .help("write one host per line; comments start with `#`"),
             );
         } else if !word.is_empty() {
             let located = Located::new(word.to_owned(), span);

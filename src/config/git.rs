@@ -30,7 +30,7 @@ pub(super) fn lint(ground: &Ground<'_>, workspace: &Workspace, mounts: &[Mount],
         let inside = plain(&workspace.target.join(pointer.trim()));
         let outside = plain(&workspace.source.join(pointer.trim()));
         if !seen(&inside) {
-            let message = format!("git will not work inside: `.git` is a file that points to `{}`", shown(&outside));
+            let message = format!("git will not work inside: `.git` is a file that refers to `{}`", shown(&outside));
             d.push(advise(Diagnostic::new(Code::GitOutside, message), &repository(&outside), pointer));
         }
     }
@@ -40,8 +40,11 @@ pub(super) fn lint(ground: &Ground<'_>, workspace: &Workspace, mounts: &[Mount],
             if !seen(&plain(&start.join(line))) {
                 let outside = plain(&workspace.source.join(".git/objects").join(line));
                 let message =
-                    format!("git will miss objects inside: this clone borrows them from `{}`", shown(&outside));
-                d.push(Diagnostic::new(Code::GitOutside, message).help("`git repack -a -d` outside makes it whole"));
+                    format!("git will lack objects inside: this clone borrows them from `{}`", shown(&outside));
+                d.push(
+                    Diagnostic::new(Code::GitOutside, message)
+                        .help("run `git repack -a -d` outside to copy the objects into this clone"),
+                );
                 return;
             }
         }
@@ -49,7 +52,7 @@ pub(super) fn lint(ground: &Ground<'_>, workspace: &Workspace, mounts: &[Mount],
 }
 
 fn advise(finding: Diagnostic, repository: &Path, pointer: &str) -> Diagnostic {
-    let finding = finding.help("run from a clone of its own: `git clone --no-hardlinks`");
+    let finding = finding.help("run from a full clone: `git clone --no-hardlinks`");
     if !Path::new(pointer.trim()).is_absolute() {
         return finding;
     }

@@ -61,7 +61,7 @@ impl Wish {
                     d.push(
                         Diagnostic::new(Code::Clamped, format!("`{name}` is limited by the server"))
                             .at(asked.span, "asked here")
-                            .at(cap.span, "the limit in force"),
+                            .at(cap.span, "this limit applies"),
                     );
                     Some(cap)
                 }

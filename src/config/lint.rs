@@ -36,13 +36,13 @@ pub(super) fn lint(repo: &[(usize, Entry)], lists: &Lists, d: &mut Diagnostics) 
             d.push(
                 moot(entry, "the server denies it")
                     .at(by, "denied here")
-                    .help("remove it, or ask the owner of this machine"),
+                    .help("remove the entry, or ask the owner of this machine"),
             );
         } else if let Some(span) = ceiling.as_ref().filter(|(c, _)| !c.permits(entry)).map(|(_, span)| *span) {
             d.push(
                 moot(entry, "the server's ceiling does not include it")
                     .at(span, "the ceiling")
-                    .help("remove it, or ask the owner of this machine"),
+                    .help("remove the entry, or ask the owner of this machine"),
             );
         }
     }
@@ -50,7 +50,7 @@ pub(super) fn lint(repo: &[(usize, Entry)], lists: &Lists, d: &mut Diagnostics) 
 
 fn moot(entry: &Entry, why: &str) -> Diagnostic {
     Diagnostic::new(Code::MootRule, format!("`{}` can never be reached: {why}", entry.pattern))
-        .at(entry.span, "decides nothing")
+        .at(entry.span, "has no effect")
 }
 
 /// Entries that earlier ones of the same list and pattern cover together.
@@ -80,9 +80,9 @@ fn repeated(entries: &[Named], d: &mut Diagnostics) {
         };
         if covered && (seen.private || !private) {
             d.push(
-                Diagnostic::new(Code::MootRule, format!("`{}` says nothing new", entry.pattern))
-                    .at(entry.span, "decides nothing")
-                    .at(seen.first, "said here already")
+                Diagnostic::new(Code::MootRule, format!("`{}` repeats an earlier entry", entry.pattern))
+                    .at(entry.span, "has no effect")
+                    .at(seen.first, "the earlier entry")
                     .help("remove one of them"),
             );
         }
@@ -100,7 +100,7 @@ fn plain_beside_rules(entries: &[Named], d: &mut Diagnostics) {
         let Some(by) = plain.get(&entry.pattern) else { continue };
         d.push(
             Diagnostic::new(Code::MootRule, format!("a plain entry for `{}` permits every request", entry.pattern))
-                .at(entry.span, "this rule decides nothing")
+                .at(entry.span, "this rule has no effect")
                 .at(by.span, "permits everything")
                 .help("remove one of them"),
         );
@@ -115,9 +115,9 @@ fn apexes(entries: &[Named], d: &mut Diagnostics) {
         let Some(apex) = HostName::from_wire(base) else { continue };
         if !covering(&HostPattern::Exact(apex)).any(|p| patterns.contains(&p)) {
             d.push(
-                Diagnostic::new(Code::ApexNotIncluded, format!("`*.{base}` does not include `{base}` itself"))
+                Diagnostic::new(Code::ApexNotIncluded, format!("`*.{base}` does not match `{base}` itself"))
                     .at(entry.span, "subdomains only")
-                    .help(format!("write `.{base}` for both, or list `{base}` too")),
+                    .help(format!("write `.{base}` to match both, or add `{base}`")),
             );
         }
     }

@@ -156,7 +156,7 @@ fn repo_file(inputs: &Inputs, disk: &dyn Disk, sources: &mut SourceMap, d: &mut 
     // A link may lead around inside the workspace, but not out of it: the file is shown in findings.
     let content = match real.strip_prefix(&inputs.repo_dir) {
         Ok(relative) => disk.read_beneath(&inputs.repo_dir, relative),
-        Err(_) => Err(io::Error::other("it leads out of the workspace")),
+        Err(_) => Err(io::Error::other("it leads outside the workspace")),
     };
     match content {
         Ok(bytes) => parse(&bytes, &path, &label, sources, d),
@@ -181,9 +181,7 @@ fn unreadable(path: &Path, error: &io::Error, sources: &mut SourceMap, d: &mut D
     let file = sources.add(path, path.file_name().unwrap_or_default().to_string_lossy(), "");
     let span = crate::source::Span { file, start: 0, end: 0 };
     let message = format!("`{}` cannot be read: {}", path.display(), words(error));
-    d.push(
-        Diagnostic::new(Code::FileUnreadable, message).at(span, "").help("it must be a regular file of at most 1 MiB"),
-    );
+    d.push(Diagnostic::new(Code::FileUnreadable, message).at(span, "").help("use a regular file of at most 1 MiB"));
     Tree::Broken
 }
 
@@ -298,8 +296,8 @@ fn read_allow_file(
         }
         Err(error) => {
             let message = format!("the allow file `{}` cannot be read: {}", at.path.display(), words(&error));
-            let finding =
-                Diagnostic::new(Code::FileUnreadable, message).help("create it, one host a line, or correct its path");
+            let finding = Diagnostic::new(Code::FileUnreadable, message)
+                .help("create the file with one host per line, or correct its path");
             d.push(match at.said {
                 Some(span) => finding.at(span, "named here"),
                 None => finding,

@@ -65,7 +65,7 @@ impl Ground<'_> {
                     Code::WorkspaceRefused,
                     format!("`{}` cannot be a workspace: {why}", self.repo_dir.display()),
                 )
-                .help("run from the directory of one project, and keep what limits it elsewhere"),
+                .help("run from the directory of a single project, and keep the files that limit it elsewhere"),
             );
         }
         if let Some(problem) = unfit(self.repo_dir) {
@@ -125,7 +125,7 @@ impl Ground<'_> {
             return None;
         }
         if text.is_empty() || text.chars().any(char::is_control) {
-            d.push(path_finding("an empty path, or a control character in it", *span, help));
+            d.push(path_finding("the path is empty or contains a control character", *span, help));
             return None;
         }
         let real = match self.disk.canonical(&self.config_dir.join(text)) {
@@ -158,15 +158,12 @@ impl Ground<'_> {
             Diagnostic::new(Code::MountRefused, format!("`{shown}` may not be mounted: {why}")).at(*span, "")
         };
         if let Some(why) = self.guarded.objection(&real) {
-            d.push(refuse(&why).help("mount the directory that is needed, not one around it"));
+            d.push(refuse(&why).help("mount only the directory you need, not a parent of it"));
             return None;
         }
         let open = real.starts_with(self.repo_dir) || self.allowed.iter().any(|allowed| real.starts_with(allowed));
         if !open {
-            let help = format!(
-                "the server file permits it: add `allow_mounts: [\"{}\"]` to this repo's entry",
-                real.display()
-            );
+            let help = format!("to permit it, add `allow_mounts: [\"{}\"]` to this repo's entry", real.display());
             d.push(refuse("it lies outside the workspace").help(help));
             return None;
         }
@@ -195,18 +192,18 @@ fn target(text: &Located<String>, d: &mut Diagnostics) -> Option<PathBuf> {
         })
         .or_else(|| taken(&path));
     let Some(problem) = problem else { return Some(path) };
-    d.push(path_finding(&problem, text.span, "write an absolute path of its own, e.g. `/workspace`"));
+    d.push(path_finding(&problem, text.span, "write another absolute path, e.g. `/workspace`"));
     None
 }
 
 /// Why a path inside is not free, if it is not.
 fn taken(path: &Path) -> Option<String> {
     if let Some(system) = SYSTEM.iter().find(|system| path.starts_with(system)) {
-        return Some(format!("`{system}` inside belongs to the system"));
+        return Some(format!("`{system}` inside the container belongs to the system"));
     }
     let home = HOMES.iter().find(|home| Path::new(home).starts_with(path))?;
     Some(if Path::new(home) == path {
-        format!("`{home}` inside is the agent's home")
+        format!("`{home}` inside the container is the agent's home")
     } else {
         format!("it would hide `{home}`")
     })
@@ -243,7 +240,7 @@ fn conflicts(mounts: &[(Mount, Span)], workspace: Option<&Workspace>, repo: &Rep
         } else if let Some((_, other)) = around() {
             let finding =
                 conflict(format!("`{target}` is inside a mount that is read-only"), *span).at(*other, "this one");
-            d.push(finding.help("choose a target outside of it"));
+            d.push(finding.help("choose a target outside it"));
         }
     }
 }

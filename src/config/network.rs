@@ -82,7 +82,7 @@ pub(super) fn pool(node: &Node, d: &mut Diagnostics) -> Option<Located<Ipv4Net>>
     let private = SPECIAL.iter().any(|s| s.contains(&block)) && !NEVER.iter().any(|n| overlap(*n, block));
     let problem = match net {
         _ if net.addr() != net.network() => Some("has bits set outside its prefix"),
-        _ if !(8..=24).contains(&net.prefix_len()) => Some("has no room for sessions, or too much of it"),
+        _ if !(8..=24).contains(&net.prefix_len()) => Some("is too small or too large"),
         _ if !private => Some("is not private"),
         _ => None,
     };
@@ -106,7 +106,7 @@ pub(super) fn resolvers(node: &Node, d: &mut Diagnostics) -> Vec<Located<IpAddr>
                 d.push(bad(format!("`{shown}` is an IPv6 address, and the router has no IPv6"), text.span, help));
             }
             Ok(IpAddr::V4(v4)) if v4.is_loopback() || v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast() => {
-                d.push(bad(format!("`{shown}` inside the router is not the host's"), text.span, help));
+                d.push(bad(format!("`{shown}` means something else inside the router"), text.span, help));
             }
             Ok(address) => all.push(Located::new(address, text.span)),
         }
@@ -142,7 +142,7 @@ fn block(text: &str) -> Result<IpNet, (String, String)> {
         return wrong("has bits set outside its prefix", format!("write `{}`", net.trunc()));
     }
     if let Some(never) = NEVER.iter().find(|never| overlap(**never, net)) {
-        let help = "leave out loopback, link-local, multicast and reserved addresses".to_owned();
+        let help = "exclude loopback, link-local, multicast and reserved addresses".to_owned();
         return wrong(&format!("overlaps {never}, which is never reachable"), help);
     }
     Ok(net)
@@ -160,7 +160,11 @@ fn too_many_ports(lists: &Lists, d: &mut Diagnostics) {
         if pairs.len() > MOST_NAMED_PORTS {
             let message = format!("more than {MOST_NAMED_PORTS} named ports, which one router cannot listen for");
             let help = "remove ports that are not needed; ports 80 and 443 need no number";
-            d.push(Diagnostic::new(Code::NotEnforceable, message).at(entry.span, "one too many here").help(help));
+            d.push(
+                Diagnostic::new(Code::NotEnforceable, message)
+                    .at(entry.span, "this entry exceeds the limit")
+                    .help(help),
+            );
             return;
         }
     }
@@ -173,7 +177,7 @@ pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, 
     let own = IpNet::V4(pool);
     for net in reachable.iter().filter(|net| overlap(net.value, own)) {
         let message = format!("`{}` overlaps {own}, which sessions' own networks are cut from", net.value);
-        d.push(bad(message, net.span, "leave it out, or set `network.pool` to another private block"));
+        d.push(bad(message, net.span, "remove it, or set `network.pool` to another private block"));
     }
     let guard = Policy { reachable: reachable.iter().map(|l| l.value).collect(), ..Policy::default() };
     let (blocked, never) = (guard.blocked_addresses(false, &[own]), guard.blocked_addresses(true, &[own]));
@@ -190,12 +194,12 @@ pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, 
             let ports = ports.into_iter().collect::<Vec<_>>().join(", ");
             let finding = Diagnostic::new(
                 Code::BadHost,
-                format!("`{address}` is not a public address, so the guard would refuse it"),
+                format!("`{address}` is not a public address, so the router would refuse it"),
             );
             let word =
                 if id.as_str().starts_with("repo.") { " and name it in the server's `allow_private`" } else { "" };
             d.push(finding.at(entry.span, "").help(format!(
-                "write `{{host: {address}, ports: [{ports}], private: true}}`{word}, or name its block in the server's `reachable`"
+                "write `{{host: {address}, ports: [{ports}], private: true}}`{word}, or add its block to the server's `reachable`"
             )));
         }
     }

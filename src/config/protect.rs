@@ -51,11 +51,11 @@ pub(super) fn protected<'a>(
                 Diagnostic::new(
                     Code::Unprotected,
                     format!(
-                        "`{path}` cannot be protected: `{}` is a link, and the command may change it",
+                        "`{path}` cannot be protected: `{}` is a symbolic link, which the command could change",
                         link.display()
                     ),
                 )
-                .help("look at it; where a directory or a file does as well, put that in its place"),
+                .help("check the link, and replace it with the file or directory it points to"),
             ),
             Some(Is::Missing(_)) | None => {}
         }
@@ -102,7 +102,7 @@ fn named(ground: &Ground<'_>, by: By, text: &Located<String>, d: &mut Diagnostic
     let shown = shorten(value);
     let bad = |problem: String, help: &str| path_finding(&problem, *span, help);
     if value.starts_with('~') || value.contains('$') || value.chars().any(char::is_control) {
-        d.push(bad("`~`, `$` and control characters have no meaning here".to_owned(), "write a plain path"));
+        d.push(bad("`~`, `$` and control characters are not allowed here".to_owned(), "write a plain path"));
         return None;
     }
     if !path.components().all(|part| matches!(part, Component::Normal(_))) {
@@ -111,7 +111,7 @@ fn named(ground: &Ground<'_>, by: By, text: &Located<String>, d: &mut Diagnostic
         return None;
     }
     if path.as_os_str().is_empty() {
-        let help = "for all of it write `workspace: {read_only: true}` in the repo file";
+        let help = "to protect everything, write `workspace: {read_only: true}` in the repo file";
         d.push(bad("this is the whole workspace".to_owned(), help));
         return None;
     }
@@ -119,15 +119,15 @@ fn named(ground: &Ground<'_>, by: By, text: &Located<String>, d: &mut Diagnostic
         Is::There => Some(path),
         Is::Link(link) => {
             let problem = format!("`{shown}` cannot be protected: `{}` is a link", link.display());
-            d.push(bad(problem, "name the directory or file that it leads to; a link itself cannot be kept as it is"));
+            d.push(bad(problem, "name the file or directory it points to; a link cannot be protected"));
             None
         }
         Is::Missing(error) if by == By::Defaults => {
             let message = format!("`{shown}` is not protected here: {}", words(&error));
             d.push(
                 Diagnostic::new(Code::Unprotected, message)
-                    .at(*span, "the command may make it")
-                    .help("create it, or name it in the entries of those repos that have it"),
+                    .at(*span, "the command can create it")
+                    .help("create it, or list it only in the entries of repos that contain it"),
             );
             None
         }
@@ -150,7 +150,7 @@ pub(super) fn conflicts(repo: &RepoFile, workspace: &Workspace, mounts: &[Mount]
         if let Some(wish) = repo.mounts.iter().find(same) {
             finding = finding.at(wish.target.span, "");
         }
-        d.push(finding.help("mount it with `read_only: true`, at a target outside of what is protected"));
+        d.push(finding.help("mount it with `read_only: true`, at a target outside every protected path"));
     }
 }
 
@@ -162,5 +162,5 @@ fn conflict(workspace: &Workspace, mount: &Mount, part: &Path) -> Option<String>
     // One that hides the whole workspace is told elsewhere.
     let around = target.starts_with(&mount.target) && !workspace.target.starts_with(&mount.target);
     (around || mount.target.starts_with(&target))
-        .then(|| format!("`{}` meets `{shown}`, which is protected", mount.target.display()))
+        .then(|| format!("`{}` overlaps `{shown}`, which is protected", mount.target.display()))
 }

@@ -92,7 +92,9 @@ pub(super) fn list<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [
             &[]
         }
         _ => {
-            d.push(wrong_type(node, what, "a list").help("write the items in `[…]`, or each on a line after `- `"));
+            d.push(
+                wrong_type(node, what, "a list").help("write the items in `[…]`, or each on its own line after `- `"),
+            );
             &[]
         }
     }
@@ -216,9 +218,9 @@ pub(super) fn wrong_type(node: &Node, what: &str, want: &str) -> Diagnostic {
 }
 
 fn misplaced_tag(node: &Node, tag: Tag) -> Diagnostic {
-    Diagnostic::new(Code::BadTag, format!("`{}` may not stand here", tag.name()))
+    Diagnostic::new(Code::BadTag, format!("`{}` is not allowed here", tag.name()))
         .at(node.span, "")
-        .help("tags give strings and numbers only; write this value out")
+        .help("tags stand for strings and numbers only; write the value itself")
 }
 
 /// "`a`, `b` and `c`".

@@ -17,11 +17,11 @@ pub(super) const REPO: Keys = Keys {
     what: "the repo file",
     known: &["version", "image", "command", "identity", "workspace", "env", "mounts", "network", "resource_limits"],
     elsewhere: &[
-        ("vars", "`vars` live in the server file"),
-        ("repos", "`repos` live in the server file"),
-        ("defaults", "`defaults` live in the server file"),
-        ("secrets", "secrets live in the server file, in the entry of this repo"),
-        ("masked_secrets", "secrets live in the server file, in the entry of this repo"),
+        ("vars", "`vars` belongs to the server file"),
+        ("repos", "`repos` belongs to the server file"),
+        ("defaults", "`defaults` belongs to the server file"),
+        ("secrets", "secrets belong to the server file, in the entry for this repo"),
+        ("masked_secrets", "secrets belong to the server file, in the entry for this repo"),
         ("allow", "write it inside `network:`"),
     ],
 };
@@ -30,11 +30,11 @@ pub(super) const NETWORK: Keys = Keys {
     known: &["allow"],
     elsewhere: &[
         ("sandbox_enabled", "only the server file may switch the sandbox off"),
-        ("deny", "`deny` lives in the server file; what the repo does not allow is denied anyway"),
-        ("ceiling", "`ceiling` lives in the server file"),
-        ("reachable", "`reachable` lives in the server file"),
-        ("upstream_dns", "`upstream_dns` lives in the server file"),
-        ("allow_file", "`allow_file` lives in the server file"),
+        ("deny", "`deny` belongs to the server file; hosts that the repo does not allow are denied anyway"),
+        ("ceiling", "`ceiling` belongs to the server file"),
+        ("reachable", "`reachable` belongs to the server file"),
+        ("upstream_dns", "`upstream_dns` belongs to the server file"),
+        ("allow_file", "`allow_file` belongs to the server file"),
     ],
 };
 pub(super) const WORKSPACE: Keys =
@@ -118,7 +118,7 @@ pub(super) fn version(root: &Node, map: &read::Fields<'_>, d: &mut Diagnostics) 
         if let Kind::Map(entries) = &root.kind {
             let span = entries.first().map_or(root.span, |(key, _)| key.span);
             d.push(
-                Diagnostic::new(Code::MissingKey, "the file does not say its `version`")
+                Diagnostic::new(Code::MissingKey, "the file has no `version`")
                     .at(span, "")
                     .help("write `version: 1` first"),
             );
@@ -131,7 +131,7 @@ pub(super) fn version(root: &Node, map: &read::Fields<'_>, d: &mut Diagnostics) 
             d.push(
                 Diagnostic::new(
                     Code::UnsupportedVersion,
-                    format!("version {} is not one that this sandboxc reads", node.raw),
+                    format!("version {} is not supported by this sandboxc", node.raw),
                 )
                 .at(node.span, "")
                 .help("write `version: 1`, or use a newer sandboxc"),
@@ -140,7 +140,7 @@ pub(super) fn version(root: &Node, map: &read::Fields<'_>, d: &mut Diagnostics) 
         }
         _ if node.looked_up.is_some() => {
             d.push(
-                Diagnostic::new(Code::BadTag, "a tag may not stand here").at(node.span, "").help("write `version: 1`"),
+                Diagnostic::new(Code::BadTag, "a tag is not allowed here").at(node.span, "").help("write `version: 1`"),
             );
             true
         }
@@ -156,7 +156,7 @@ fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWish>> {
         let map = fields(node, &IMAGE, d);
         let Some(name) = map.get("containerfile") else {
             d.push(
-                Diagnostic::new(Code::MissingKey, "`image` says neither a reference nor a `containerfile`")
+                Diagnostic::new(Code::MissingKey, "`image` has neither a reference nor a `containerfile`")
                     .at(node.span, "")
                     .help("write `image: {containerfile: Containerfile}`, or a reference"),
             );
@@ -195,17 +195,17 @@ fn command(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {
 fn passable(text: &Located<String>, d: &mut Diagnostics) -> bool {
     if text.value.contains('\0') {
         d.push(
-            Diagnostic::new(Code::BadValue, "a NUL character")
+            Diagnostic::new(Code::BadValue, "the value contains the value contains a NUL character")
                 .at(text.span, "")
-                .help("no argument or variable can hold one"),
+                .help("remove it; arguments and variables cannot contain NUL"),
         );
         return false;
     }
     if !value::survives_podman(&text.value) {
         d.push(
-            Diagnostic::new(Code::PodmanLossy, "podman would change this string when it reads it")
-                .at(text.span, "several lines, and it starts with white space")
-                .help("start it with another character, or put it into a file of the workspace"),
+            Diagnostic::new(Code::PodmanLossy, "podman would alter this string when it reads it")
+                .at(text.span, "it has several lines and starts with white space")
+                .help("start it with another character, or put the text into a file in the workspace"),
         );
         return false;
     }
@@ -246,7 +246,9 @@ fn mounts(node: &Node, d: &mut Diagnostics) -> Vec<MountWish> {
 fn mount(node: &Node, d: &mut Diagnostics) -> Option<MountWish> {
     if let Kind::Str(_) = node.kind {
         let finding = read::wrong_type(node, "a mount", "a mapping of `source`, `target` and `read_only`");
-        d.push(finding.help("write `{source: ../data, target: /data}`; `source:target:options` strings are not split"));
+        d.push(
+            finding.help("write `{source: ../data, target: /data}`; `source:target:options` strings are not supported"),
+        );
         return None;
     }
     let map = fields(node, &MOUNT, d);
@@ -254,7 +256,7 @@ fn mount(node: &Node, d: &mut Diagnostics) -> Option<MountWish> {
     let mut required = |key: &str| {
         if map.get(key).is_none() && !matches!(node.kind, Kind::Broken) {
             d.push(
-                Diagnostic::new(Code::MissingKey, format!("a mount without a `{key}`"))
+                Diagnostic::new(Code::MissingKey, format!("the mount has no `{key}`"))
                     .at(node.span, "")
                     .help(format!("add `{key}: PATH`")),
             );

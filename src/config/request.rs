@@ -50,9 +50,12 @@ pub(super) fn rule(map: &Fields<'_>, d: &mut Diagnostics) -> Option<RequestRule>
     };
     if let Some(methods) = methods.filter(|l| rule.graphql.is_some() && !l.value.contains("POST")) {
         d.push(
-            Diagnostic::new(Code::BadValue, "`graphql` reads the body of a POST, which `methods` leaves out")
-                .at(methods.span, "")
-                .help("add `POST`, or remove `methods`: with `graphql` it is `[POST]` anyway"),
+            Diagnostic::new(
+                Code::BadValue,
+                "`graphql` reads the body of a POST request, which `methods` does not include",
+            )
+            .at(methods.span, "")
+            .help("add `POST`, or remove `methods`, which defaults to `[POST]` with `graphql`"),
         );
     }
     said.then_some(rule)
@@ -62,7 +65,7 @@ pub(super) fn rule(map: &Fields<'_>, d: &mut Diagnostics) -> Option<RequestRule>
 fn items<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [Node] {
     if node.is_empty() {
         let message = format!("an empty {what} permits nothing");
-        let help = "remove the key to permit all of them, or the entry to permit none";
+        let help = "remove the key to permit all, or remove the entry to permit none";
         d.push(Diagnostic::new(Code::BadValue, message).at(node.span, "").help(help));
         return &[];
     }
@@ -80,8 +83,7 @@ pub(super) fn methods(map: &Fields<'_>, d: &mut Diagnostics) -> Option<Located<B
             all.insert(text.value);
             continue;
         }
-        let finding =
-            Diagnostic::new(Code::BadValue, format!("`{}` is not a method that is forwarded", shorten(&text.value)));
+        let finding = Diagnostic::new(Code::BadValue, format!("`{}` is not a supported method", shorten(&text.value)));
         d.push(match nearest(&upper, METHODS) {
             _ if METHODS.contains(&upper.as_str()) => {
                 finding.at(text.span, "methods are upper case").help(format!("write `{upper}`"))
@@ -105,14 +107,14 @@ pub(super) fn paths(map: &Fields<'_>, d: &mut Diagnostics) -> Option<Vec<PathGlo
         match PathGlob::parse(&text.value) {
             Ok(glob) => all.push(glob),
             Err(error) => {
-                let message = format!("`{}` is no path to match: {error}", shorten(&text.value));
+                let message = format!("`{}` is not a valid path pattern: {error}", shorten(&text.value));
                 let help = match error {
-                    PathError::NoSlash => "start it with `/`, as in `/repos/acme/**`; the host is said beside it",
-                    PathError::Query => "write the path alone; whatever its query, the request is the same to a rule",
+                    PathError::NoSlash => "start it with `/`, as in `/repos/acme/**`; the host has a key of its own",
+                    PathError::Query => "remove the query; rules do not match queries",
                     PathError::Wildcard => "`*` stays inside a segment, `**` crosses segments",
-                    PathError::Byte => "encode what is not ASCII, as in `/caf%C3%A9`",
+                    PathError::Byte => "percent-encode characters outside ASCII, as in `/caf%C3%A9`",
                     _ => {
-                        "write the path as a plain client sends it; such requests are refused before any rule is asked"
+                        "write the canonical path; the router refuses requests with such a path before it checks any rule"
                     }
                 };
                 d.push(Diagnostic::new(Code::BadPath, message).at(text.span, "").help(help));
@@ -137,7 +139,7 @@ fn graphql(node: &Node, d: &mut Diagnostics) -> GraphqlRule {
         d.push(
             Diagnostic::new(Code::BadValue, "an empty `graphql` permits nothing")
                 .at(node.span, "")
-                .help("name top-level fields, as in `{queries: [viewer, repository]}`; `\"*\"` is all of them"),
+                .help("name top-level fields, as in `{queries: [viewer, repository]}`; `\"*\"` matches all of them"),
         );
     }
     rule
@@ -151,11 +153,11 @@ fn field(node: &Node, d: &mut Diagnostics) -> Option<String> {
     if text.value == "*" || (name && !text.value.is_empty()) {
         return Some(text.value);
     }
-    let message = format!("`{}` is not the name of a field", shorten(&text.value));
+    let message = format!("`{}` is not a field name", shorten(&text.value));
     d.push(
         Diagnostic::new(Code::BadValue, message)
             .at(text.span, "")
-            .help("write the field's own name, as in the schema, not an alias; `\"*\"` is every field"),
+            .help("write the field's name from the schema, not an alias; `\"*\"` matches every field"),
     );
     None
 }

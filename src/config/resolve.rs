@@ -82,7 +82,7 @@ fn unknown_repo(name: &str, file: &ServerFile) -> Diagnostic {
     );
     match nearest(name, names.iter().copied()) {
         Some(near) => finding.help(format!("did you mean `--name {near}`?")),
-        None if names.is_empty() => finding.help("leave `--name` out, or add the entry to the server file"),
+        None if names.is_empty() => finding.help("remove `--name`, or add the entry to the server file"),
         None => finding.help(format!("it has {}", super::read::listed(&names))),
     }
 }
@@ -101,7 +101,7 @@ fn by_path(file: &ServerFile, workspace: &Path, disk: &dyn Disk, d: &mut Diagnos
             Diagnostic::new(Code::BadValue, "two entries of `repos` have this path")
                 .at(span, "")
                 .at(one.span, "the other one")
-                .help("say which one with `--name`, or remove one of them"),
+                .help("choose one with `--name`, or remove one of them"),
         );
     }
     Some(name.clone())
@@ -160,10 +160,10 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         d.push(
             Diagnostic::new(
                 Code::SandboxDisabled,
-                "the network sandbox is off: the agent reaches everything that this host reaches",
+                "the network sandbox is off: the command can reach everything that this host can reach",
             )
-            .at(off.span, "switched off here")
-            .help("write `sandbox_enabled: true` as soon as you can"),
+            .at(off.span, "disabled here")
+            .help("write `sandbox_enabled: true` to enable it again"),
         );
     }
     let wishes = vault::merge(file.defaults.wishes, entry.wishes);

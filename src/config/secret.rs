@@ -172,20 +172,20 @@ pub(super) fn check(text: &str, key: &str, shape: Shape) -> Result<(), Unfit> {
     }
     let lines = |c: char| pem && matches!(c, '\n' | '\r');
     if text.chars().any(|c| c.is_control() && !lines(c)) {
-        let message = format!("`{key}` has a line break, a NUL or another control character");
-        let help = "no header or variable can hold it; one line feed at the end of a file is dropped, no more";
+        let message = format!("`{key}` contains a line break, NUL or another control character");
+        let help = "remove it: headers and variables cannot contain control characters; only one line feed at the end of a file is dropped";
         return Err(Unfit::Bytes(Bad::new(message, help)));
     }
     if shape == Shape::Hidden && text.chars().count() < FEWEST_HIDDEN {
         let message = format!("`{key}` has fewer than {FEWEST_HIDDEN} characters");
-        let help = "answers have that few by chance, so it could not be kept from the command; give a longer one";
+        let help =
+            "use a longer value: a short one occurs in responses by chance, so it could not be hidden from the command";
         return Err(Unfit::Short(Bad::new(message, help)));
     }
     let begins = |word: &str| text.contains(&format!("-----BEGIN {word}-----"));
     if pem && !begins("PRIVATE KEY") && !begins("RSA PRIVATE KEY") {
         let message = format!("`{key}` is not a private key in PEM");
-        let help =
-            "give the file that GitHub made, which starts with `-----BEGIN RSA PRIVATE KEY-----`, without a password";
+        let help = "use the key file that GitHub generated, which starts with `-----BEGIN RSA PRIVATE KEY-----` and has no password";
         return Err(Unfit::Pem(Bad::new(message, help)));
     }
     Ok(())
@@ -195,7 +195,7 @@ pub(super) fn check(text: &str, key: &str, shape: Shape) -> Result<(), Unfit> {
 pub(super) fn shows(text: &str, key: &str, shape: Shape) -> Option<Bad> {
     let shows = shape == Shape::Plain && text.len() < FEWEST_PLAIN;
     shows.then(|| {
-        let message = format!("`{key}` has fewer than {FEWEST_PLAIN} characters, so logs will show it");
-        Bad::new(message, "give a longer one; what is no secret belongs into `env`")
+        let message = format!("`{key}` has fewer than {FEWEST_PLAIN} characters, so logs do not redact it");
+        Bad::new(message, "use a longer value, or move it to `env` if it is not secret")
     })
 }

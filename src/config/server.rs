@@ -28,8 +28,8 @@ pub(super) const SERVER: Keys = Keys {
     what: "the server file",
     known: &["version", "vars", "network", "router_image", "selinux", "defaults", "repos"],
     elsewhere: &[
-        ("image", "`image` lives in the repo file; SANDBOXC_IMAGE overrides it"),
-        ("env", "`env` lives in the repo file"),
+        ("image", "`image` belongs to the repo file; SANDBOXC_IMAGE overrides it"),
+        ("env", "`env` belongs to the repo file"),
         ("resource_limits", "write it inside `defaults:` or an entry of `repos:`"),
         ("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`"),
     ],
@@ -57,7 +57,7 @@ pub(super) const DEFAULTS: Keys = Keys {
         "github_app_credentials",
     ],
     elsewhere: &[
-        ("path", "`path` says which repo an entry is about"),
+        ("path", "`path` belongs to an entry of `repos`"),
         ("repo_url", "`repo_url` belongs to an entry of `repos`"),
     ],
 };
@@ -85,15 +85,18 @@ pub(super) const ENTRY: Keys = Keys {
 pub(super) const ENTRY_NETWORK: Keys = Keys {
     what: "`network` of an entry",
     known: &["sandbox_enabled", "allow", "deny"],
-    elsewhere: &[("ceiling", "there is one `ceiling`, in the server file's own `network:`")],
+    elsewhere: &[("ceiling", "the only `ceiling` is in `network` at the top level of the server file")],
 };
 
 pub(super) const ENTRY_WORKSPACE: Keys = Keys {
     what: "`workspace` of the server file",
     known: &["protect"],
     elsewhere: &[
-        ("target", "`target` lives in the repo file's `workspace`"),
-        ("read_only", "`read_only` lives in the repo file's `workspace`; here `protect` names parts of it"),
+        ("target", "`target` belongs to `workspace` of the repo file"),
+        (
+            "read_only",
+            "`read_only` belongs to `workspace` of the repo file; use `protect` here to make parts of it read-only",
+        ),
     ],
 };
 
@@ -315,11 +318,11 @@ pub(super) fn absolute_problem(text: &str, path: &Path) -> Option<String> {
         return Some("`~` and `$` are not expanded in paths".to_owned());
     }
     if text.chars().any(char::is_control) {
-        return Some("a control character in a path".to_owned());
+        return Some("the path contains a control character".to_owned());
     }
     if !path.is_absolute() {
         return Some("the path is not absolute".to_owned());
     }
     let parent = path.components().any(|c| matches!(c, Component::ParentDir));
-    parent.then(|| "`..` in a path that must be plain".to_owned())
+    parent.then(|| "the path contains `..`".to_owned())
 }

@@ -81,9 +81,9 @@ impl Lookup<'_> {
     fn var(&self, name: &str, broken: Node, d: &mut Diagnostics) -> Node {
         let Some(vars) = self.vars else {
             d.push(
-                Diagnostic::new(Code::BadTag, "`!var` may not stand in the repo file")
+                Diagnostic::new(Code::BadTag, "`!var` is not allowed in the repo file")
                     .at(broken.span, "")
-                    .help("`vars` live in the server file; write the value out"),
+                    .help("`vars` belongs to the server file; write the value itself"),
             );
             return broken;
         };
@@ -109,16 +109,19 @@ impl Lookup<'_> {
             Permitted::Unknown => return Ok(None),
             Permitted::Only(names) if names.contains(name) => {}
             Permitted::Only(_) => {
-                return Err(Diagnostic::new(Code::EnvMissing, format!("the repo file may not read `{shown}`"))
-                    .at(span, "")
-                    .help(format!("the server file permits it: add `pass_env: [{shown}]` to this repo's entry")));
+                return Err(Diagnostic::new(
+                    Code::EnvMissing,
+                    format!("the repo file is not permitted to read `{shown}`"),
+                )
+                .at(span, "")
+                .help(format!("to permit it, add `pass_env: [{shown}]` to this repo's entry in the server file")));
             }
         }
         match self.env.get(name) {
             Some(value) => Ok(Some(value.clone())),
-            None => Err(Diagnostic::new(Code::EnvMissing, format!("the environment has no variable `{shown}`"))
+            None => Err(Diagnostic::new(Code::EnvMissing, format!("the environment variable `{shown}` is not set"))
                 .at(span, "")
-                .help(format!("set {shown}, or write the value out"))),
+                .help(format!("set {shown}, or write the value itself"))),
         }
     }
 
@@ -132,7 +135,7 @@ impl Lookup<'_> {
         let unreadable = |why: String| {
             Diagnostic::new(Code::FileUnreadable, format!("`{}` cannot be read: {why}", shorten(argument)))
                 .at(span, "")
-                .help("a tag reads a regular text file of at most 1 MiB")
+                .help("use a regular text file of at most 1 MiB")
         };
         let bytes = match &self.reach {
             Reach::Anywhere { base } => self.disk.read(&base.join(argument)).map_err(|e| unreadable(words(&e)))?,
@@ -154,7 +157,7 @@ impl Lookup<'_> {
         let outside = || {
             Diagnostic::new(Code::BadPath, "the repo file may only read files inside the workspace")
                 .at(span, "")
-                .help("copy the file into the repo, or let the server file pass the value")
+                .help("copy the file into the repo, or set the value in the server file")
         };
         // Told apart before the disk is asked, so that a stranger's file learns nothing of what exists elsewhere.
         if argument.is_absolute() && !argument.starts_with(root) {

@@ -25,13 +25,13 @@ pub fn survives_podman(text: &str) -> bool {
 pub(super) fn env_name(name: &str) -> Result<(), Bad> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty() || !name.chars().all(word) || name.starts_with(|c: char| c.is_ascii_digit()) {
-        let message = format!("`{}` is not a name of an environment variable", shorten(name));
-        return Err(Bad::new(message, "use letters, digits and `_`, not starting with a digit"));
+        let message = format!("`{}` is not a valid name of an environment variable", shorten(name));
+        return Err(Bad::new(message, "use letters, digits and `_`, and do not start with a digit"));
     }
     if name.starts_with("SANDBOXC_") {
         return Err(Bad::new(
             format!("`{}` is reserved", shorten(name)),
-            "names that start with `SANDBOXC_` are sandboxc's own",
+            "choose a name that does not start with `SANDBOXC_`",
         ));
     }
     Ok(())
@@ -77,8 +77,8 @@ const RESERVED: [&str; 32] = [
 pub(super) fn secret_name(name: &str) -> Result<(), Bad> {
     env_name(name)?;
     if RESERVED.contains(&name) || name.starts_with("LD_") {
-        let message = format!("`{}` decides how programs run, so no secret may have this name", shorten(name));
-        return Err(Bad::new(message, "name it after what it is for, as in `NPM_TOKEN`"));
+        let message = format!("`{}` controls how programs run, so a secret cannot use this name", shorten(name));
+        return Err(Bad::new(message, "name it after its purpose, as in `NPM_TOKEN`"));
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ pub(super) fn label(name: &str) -> Result<(), Bad> {
     match !name.is_empty() && name.len() <= 64 && name.chars().all(word) {
         true => Ok(()),
         false => Err(Bad::new(
-            format!("`{}` is not a name", shorten(name)),
+            format!("`{}` is not a valid name", shorten(name)),
             "use at most 64 letters, digits, `.`, `_` and `-`",
         )),
     }
@@ -124,12 +124,12 @@ pub(super) fn header_name(text: &str) -> Result<String, Bad> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     let name = text.to_ascii_lowercase();
     if name.is_empty() || name.len() > 64 || !name.bytes().all(token) {
-        let message = format!("`{}` is not a name of a header", shorten(text));
+        let message = format!("`{}` is not a header name", shorten(text));
         return Err(Bad::new(message, "write e.g. `authorization` or `x-api-key`"));
     }
     if NO_CREDENTIAL.contains(&name.as_str()) {
-        let message = format!("the header `{name}` carries no credential");
-        return Err(Bad::new(message, "name the header that the service reads, e.g. `authorization` or `x-api-key`"));
+        let message = format!("the header `{name}` cannot carry a credential");
+        return Err(Bad::new(message, "use the header that the service expects, e.g. `authorization` or `x-api-key`"));
     }
     Ok(name)
 }
@@ -151,9 +151,9 @@ pub(super) fn image_reference(text: &str) -> Result<(), Bad> {
     if !digest.is_none_or(hex) {
         return Err(bad("the digest is not `sha256:` and 64 hex digits"));
     }
-    let Some((registry, rest)) = name.split_once('/') else { return Err(bad("it names no registry")) };
+    let Some((registry, rest)) = name.split_once('/') else { return Err(bad("it has no registry")) };
     if !(registry == "localhost" || registry.contains(['.', ':'])) || !registry.bytes().all(is_registry_byte) {
-        return Err(bad("it names no registry"));
+        return Err(bad("it has no registry"));
     }
     let (path, tag) = rest.rsplit_once(':').map_or((rest, None), |(path, tag)| (path, Some(tag)));
     let component = |c: &str| {
@@ -161,7 +161,7 @@ pub(super) fn image_reference(text: &str) -> Result<(), Bad> {
             && c.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
     };
     if !path.split('/').all(component) {
-        return Err(bad("its path takes lower case letters, digits, `.`, `_`, `-` and `/`"));
+        return Err(bad("its path may contain lowercase letters, digits, `.`, `_`, `-` and `/`"));
     }
     let tag_is_good = |t: &str| {
         (1..=128).contains(&t.len())
@@ -169,10 +169,10 @@ pub(super) fn image_reference(text: &str) -> Result<(), Bad> {
             && !t.starts_with(['.', '-'])
     };
     if !tag.is_none_or(tag_is_good) {
-        return Err(bad("its tag is not one"));
+        return Err(bad("its tag is invalid"));
     }
     if tag.is_none() && digest.is_none() {
-        return Err(bad("it has no tag, and what an untagged name means changes over time"));
+        return Err(bad("it has no tag, so its meaning would change over time"));
     }
     Ok(())
 }
@@ -226,7 +226,7 @@ pub(super) fn plain_file(text: &str) -> Result<(), Bad> {
 pub(super) fn certificates(text: &str) -> Result<String, Bad> {
     let (begin, end) = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----");
     if text.contains("PRIVATE KEY-----") {
-        return Err(Bad::new("holds a private key, which the router has no use for", ""));
+        return Err(Bad::new("contains a private key; remove it, the router needs certificates only", ""));
     }
     let base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
     let mut pem = String::new();
@@ -234,11 +234,11 @@ pub(super) fn certificates(text: &str) -> Result<String, Bad> {
         let body = block.split(end).next().filter(|body| body.len() < block.len());
         let lines: Vec<&str> = body.unwrap_or("").lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         if lines.is_empty() || !lines.iter().all(|line| line.chars().all(base64)) {
-            return Err(Bad::new("holds a certificate that is damaged", ""));
+            return Err(Bad::new("contains a damaged certificate", ""));
         }
         pem.extend([begin, "\n", &lines.join("\n"), "\n", end, "\n"]);
     }
-    if pem.is_empty() { Err(Bad::new("holds no certificate", "")) } else { Ok(pem) }
+    if pem.is_empty() { Err(Bad::new("contains no certificate", "")) } else { Ok(pem) }
 }
 
 /// The smallest limit of memory in bytes that a program can start within.
@@ -261,9 +261,9 @@ pub(super) fn memory(text: &str) -> Result<u64, Bad> {
     }
     let number: u64 = digits.parse().map_err(|_| bad())?;
     let bytes = number.checked_mul(1 << shift).filter(|&b| i64::try_from(b).is_ok());
-    let bytes = bytes.ok_or_else(|| Bad::new("more memory than can be counted", "write e.g. `64g`"))?;
+    let bytes = bytes.ok_or_else(|| Bad::new("too large", "write e.g. `64g`"))?;
     if bytes < LEAST_MEMORY {
-        return Err(Bad::new("less memory than any program needs", "write at least `4m`"));
+        return Err(Bad::new("too small for any program", "write at least `4m`"));
     }
     Ok(bytes)
 }

@@ -92,7 +92,7 @@ fn leaf(name: &str, node: &Node, lookup: &Lookup<'_>, d: &mut Diagnostics) -> Va
         Kind::Tagged(_, argument) => (Tag::File, lookup.file(argument, node.span)),
         _ => {
             let finding = wrong_type(node, &format!("the variable `{name}`"), "a string or a number");
-            d.push(finding.help("quote it if it is text; lists and mappings are written where they are used"));
+            d.push(finding.help("quote it if it is text; write lists and mappings where they are used"));
             return Value::Broken;
         }
     };
@@ -105,7 +105,7 @@ fn leaf(name: &str, node: &Node, lookup: &Lookup<'_>, d: &mut Diagnostics) -> Va
 
 fn cycle(chain: &[(&str, &Node)]) -> Diagnostic {
     let names: Vec<&str> = chain.iter().map(|(name, _)| *name).collect();
-    let message = format!("`vars` need each other: {}", names.join(" → "));
+    let message = format!("`vars` refer to each other in a cycle: {}", names.join(" → "));
     let finding = Diagnostic::new(Code::VarCycle, message).help("give one of them a value of its own");
     let mut next = names.iter().cycle().skip(1);
     chain.iter().fold(finding, |f, (_, node)| f.at(node.span, format!("needs `{}`", next.next().unwrap_or(&""))))

@@ -39,8 +39,8 @@ pub(super) fn check(
             let message = format!("`{}` needs the router, and the network sandbox is off", name.value);
             d.push(
                 Diagnostic::new(Code::NotEnforceable, message)
-                    .at(name.span, "nothing would put its value in place of the surrogate")
-                    .at(off.span, "switched off here")
+                    .at(name.span, "nothing would replace the surrogate with its value")
+                    .at(off.span, "disabled here")
                     .help("write `sandbox_enabled: true`, or remove the credential"),
             );
             continue;
@@ -64,14 +64,16 @@ fn reach(name: &Located<String>, scope: &Located<HostPattern>, policy: &Policy) 
     });
     Some(match elsewhere {
         Some(port) => {
-            let message = format!("`{}` needs HTTPS, and `{pattern}` can be reached on port {port} only", name.value);
+            let message = format!("`{}` needs HTTPS, but `{pattern}` is reachable on port {port} only", name.value);
             Diagnostic::new(Code::NotEnforceable, message)
-                .at(scope.span, "nothing would put its value in place of the surrogate")
-                .help("let port 443 of the host be reached, or remove it from `scopes`")
+                .at(scope.span, "nothing would replace the surrogate with its value")
+                .help("allow port 443 of the host, or remove the host from `scopes`")
         }
-        None => Diagnostic::new(Code::MootRule, format!("`{}` is for `{pattern}`, which is not allowed", name.value))
-            .at(scope.span, "has no effect")
-            .help("allow the host, or remove it from `scopes`"),
+        None => {
+            Diagnostic::new(Code::MootRule, format!("`{}` has the scope `{pattern}`, which is not allowed", name.value))
+                .at(scope.span, "has no effect")
+                .help("allow the host, or remove it from `scopes`")
+        }
     })
 }
 
@@ -81,7 +83,7 @@ fn names(wishes: &Wishes, env: &BTreeMap<String, Located<String>>, d: &mut Diagn
     let mut take = |name: &'_ Located<String>, taken: &mut BTreeMap<_, Span>, help: &str| {
         if let Some(other) = taken.get(name.value.as_str()) {
             d.push(
-                Diagnostic::new(Code::NameConflict, format!("`{}` is there twice", name.value))
+                Diagnostic::new(Code::NameConflict, format!("`{}` is defined twice", name.value))
                     .at(name.span, "")
                     .at(*other, "the other one")
                     .help(help),
@@ -98,7 +100,7 @@ fn names(wishes: &Wishes, env: &BTreeMap<String, Located<String>>, d: &mut Diagn
         let name = &credential.name;
         match &credential.wish {
             Wish::Aws { keys } => {
-                take(name, &mut labels, "the log tells credentials apart by their names: rename one of them");
+                take(name, &mut labels, "rename one of them; the log identifies credentials by name");
                 for (variable, _) in keys.iter().flatten() {
                     take(variable, &mut taken, "give it another variable: `{name: OTHER_ACCESS_KEY_ID, value: …}`");
                     taken.entry(&variable.value).or_insert(variable.span);

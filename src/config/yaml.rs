@@ -182,13 +182,15 @@ fn scan_error(file: FileId, text: &str, error: &parser::ScanError) -> Diagnostic
     match error.kind() {
         E::RecursionLimitExceeded => too_complex(span, format!("nested deeper than {} levels", LIMITS.depth)),
         E::TabNotAllowed | E::TabInBlockIndentation | E::TabInIndentation | E::TabInPlainScalar => {
-            syntax(span, "a tab where YAML takes only spaces").help("indent with spaces")
+            syntax(span, "tabs are not allowed for indentation").help("indent with spaces")
         }
-        E::DirectiveDisallowed => syntax(span, "a `%` directive").help("remove the line; the file is read as YAML 1.2"),
-        E::UnknownAnchor => syntax(span, "an alias of an anchor that is not defined before it")
-            .help("quote the text if it is meant to start with `*`, as in `\"*.example.com\"`"),
+        E::DirectiveDisallowed => {
+            syntax(span, "`%` directives are not supported").help("remove the line; files are YAML 1.2")
+        }
+        E::UnknownAnchor => syntax(span, "alias of an undefined anchor")
+            .help("quote the text if it should start with `*`, as in `\"*.example.com\"`"),
         E::UnexpectedCharacter { character } => syntax(span, format!("`{character}` cannot start a value here"))
-            .help("quote the text if it is meant to start with this character"),
+            .help("quote the text if it should start with this character"),
         E::UnclosedFlowCollection { .. } | E::MismatchedFlowCollectionEnd { .. } => {
             syntax(span, error.info()).help("close every `[` with `]` and every `{` with `}`")
         }
@@ -205,7 +207,7 @@ fn scan_error(file: FileId, text: &str, error: &parser::ScanError) -> Diagnostic
 }
 
 fn unclosed(span: Span) -> Diagnostic {
-    syntax(span, "a quoted string that does not end").help("add the closing quote")
+    syntax(span, "unclosed quoted string").help("add the closing quote")
 }
 
 /// The offset of a quote that is never closed. Strict indentation stops in the lines that the open string swallows, so the text
@@ -228,7 +230,9 @@ fn syntax(span: Span, message: impl Into<String>) -> Diagnostic {
 }
 
 fn too_complex(span: Span, message: impl Into<String>) -> Diagnostic {
-    Diagnostic::new(Code::TooComplex, message).at(span, "").help("a config needs none of this; write it out flat")
+    Diagnostic::new(Code::TooComplex, message)
+        .at(span, "")
+        .help("simplify the file: write values out instead of nesting or repeating them")
 }
 
 /// The finished anchors of a document, and how much they weigh.

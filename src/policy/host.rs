@@ -168,13 +168,13 @@ pub enum HostError {
     #[error("`{0}` is not a port")]
     Port(String),
     /// `.example.com:22`.
-    #[error("a port needs an exact host, and `{0}` matches many")]
+    #[error("a port requires an exact host, but `{0}` matches many")]
     PortOnMany(String),
     /// `**`, `a*.example.com`, `*-x.example.com`.
-    #[error("`*` may only stand alone as the first label")]
+    #[error("`*` must be the whole first label")]
     Glob,
     /// A single label such as `localhost`.
-    #[error("`{0}` is a single label; only full names are routed")]
+    #[error("`{0}` is a single label; only fully qualified names are routed")]
     SingleLabel(String),
     /// Anything else that is not LDH.
     #[error("`{0}` is not a host name: {1}")]
@@ -186,19 +186,25 @@ impl HostError {
     pub fn help(&self) -> String {
         match self {
             Self::Empty => "write a host such as `api.example.com`, or remove the entry".to_owned(),
-            Self::Cidr(_) => "the router dials names it checked, so a block of addresses cannot be allowed; list the \
+            Self::Cidr(_) => {
+                "the router dials names that it has checked, so an address block cannot be allowed; list the \
                  hosts by name, or one address with a named port: `{host: 10.0.0.5, ports: [5432]}`"
-                .to_owned(),
-            Self::Url(_) => "write the host alone; ports 80 and 443 are included, another one is written `host:port`; \
-                 paths go into `paths:`"
+                    .to_owned()
+            }
+            Self::Url(_) => "write only the host; it includes ports 80 and 443, and `host:port` adds another; \
+                 paths belong in `paths:`"
                 .to_owned(),
             Self::Port(_) => "a port is a number from 1 to 65535".to_owned(),
             Self::PortOnMany(p) => {
                 format!("list each host with its port, e.g. `db.{}:5432`", p.trim_start_matches(['*', '.']))
             }
-            Self::Glob => "write `*.example.com` for subdomains only, `.example.com` for the apex too".to_owned(),
+            Self::Glob => {
+                "write `*.example.com` to match subdomains only, or `.example.com` to include the apex".to_owned()
+            }
             Self::SingleLabel(_) => "write the full name, e.g. `db.internal.example.com`".to_owned(),
-            Self::NotAName(..) => "a host is letters, digits, hyphens and dots, e.g. `api.example.com`".to_owned(),
+            Self::NotAName(..) => {
+                "a host name consists of letters, digits, hyphens and dots, e.g. `api.example.com`".to_owned()
+            }
         }
     }
 }
@@ -280,7 +286,7 @@ fn to_ascii(host: &str) -> Result<String, HostError> {
     let ascii = if bare.is_ascii() {
         bare.to_ascii_lowercase()
     } else {
-        idna::domain_to_ascii_strict(bare).map_err(|_| bad("it has characters that no IDNA label may have"))?
+        idna::domain_to_ascii_strict(bare).map_err(|_| bad("it contains characters that IDNA does not allow"))?
     };
     if ascii.is_empty() || ascii.split('.').any(str::is_empty) {
         return Err(bad("it has an empty label"));

@@ -42,7 +42,7 @@ impl Reader<'_> {
         if !text.value.is_empty() && text.value.len() <= 64 && text.value.chars().all(word) {
             return Some(text.value);
         }
-        self.push(Code::BadValue, "this is no id of a GitHub App", text.span, "it stands on the App's settings page");
+        self.push(Code::BadValue, "not the ID of a GitHub App", text.span, "copy the ID from the App's settings page");
         None
     }
 
@@ -63,7 +63,7 @@ impl Reader<'_> {
     fn repositories(&mut self, node: &Node) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         if node.is_empty() {
-            let help = "remove the key for every repository of the installation, or name some";
+            let help = "remove the key to allow every repository of the installation, or name repositories";
             self.push(Code::BadValue, "an empty `repositories` permits nothing", node.span, help);
             return all;
         }
@@ -74,9 +74,9 @@ impl Reader<'_> {
                 all.insert(text.value);
                 continue;
             }
-            let message = format!("`{}` is not a repository's own name", shorten(&text.value));
+            let message = format!("`{}` is not a repository name without its owner", shorten(&text.value));
             let short = text.value.rsplit('/').next().filter(|s| !s.is_empty()).unwrap_or("widgets");
-            let help = format!("write it without its owner, as in `{}`: an installation has one owner", shorten(short));
+            let help = format!("omit the owner, as in `{}`; an installation has only one", shorten(short));
             self.push(Code::BadValue, message, text.span, help);
         }
         all
@@ -88,7 +88,7 @@ impl Reader<'_> {
             let Some(level) = read::string(value, "a permission", self.d) else { continue };
             let word = |c: char| c.is_ascii_lowercase() || c == '_';
             if !["read", "write", "admin"].contains(&level.value.as_str()) {
-                let message = format!("`{}` is not a level of a permission", shorten(&level.value));
+                let message = format!("`{}` is not a permission level", shorten(&level.value));
                 self.push(Code::BadValue, message, level.span, "write `read`, `write` or `admin`");
             } else if key.text.is_empty() || !key.text.chars().all(word) {
                 let message = format!("`{}` is not a permission", shorten(&key.text));

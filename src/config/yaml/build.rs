@@ -107,9 +107,9 @@ impl<'a> Builder<'a> {
         if self.documents == 1 {
             return Ok(());
         }
-        Err(Diagnostic::new(Code::SeveralDocuments, "a second document in one file")
+        Err(Diagnostic::new(Code::SeveralDocuments, "the file has a second document")
             .at(span, "starts here")
-            .help("keep one document; remove the `---` line and what follows it"))
+            .help("keep one document: remove the `---` line and everything after it"))
     }
 
     fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&ParserTag>, at: &ParserSpan) -> Node {
@@ -127,7 +127,7 @@ impl<'a> Builder<'a> {
             _ => return self.bad_tag(tag, span),
         };
         if text.is_empty() {
-            let message = format!("`{}` names nothing", known.name());
+            let message = format!("`{}` has no argument", known.name());
             let help = format!("write `{} NAME`", known.name());
             self.diagnostics.push(Diagnostic::new(Code::BadTag, message).at(span, "").help(help));
             return Node::new(Kind::Broken, span);
@@ -136,11 +136,11 @@ impl<'a> Builder<'a> {
     }
 
     fn bad_tag(&mut self, tag: &ParserTag, span: Span) -> Node {
-        let message = format!("the tag `{}` is not read here", tag.original());
+        let message = format!("unknown tag `{}`", tag.original());
         self.diagnostics.push(
             Diagnostic::new(Code::BadTag, message)
                 .at(span, "")
-                .help("`!env NAME`, `!var NAME` and `!file PATH` stand before a string or number; remove other tags"),
+                .help("use `!env NAME`, `!var NAME` or `!file PATH`, or remove the tag"),
         );
         Node::new(Kind::Broken, span)
     }
@@ -155,7 +155,7 @@ impl<'a> Builder<'a> {
 
     fn push(&mut self, anchor: usize, span: Span, content: Content) -> Step {
         if self.in_key() {
-            return Err(syntax(span, "a list or mapping as a key").help("a key is a word"));
+            return Err(syntax(span, "a list or mapping cannot be a key").help("write a plain word as the key"));
         }
         if self.open.len() >= LIMITS.depth {
             return Err(too_complex(span, format!("nested deeper than {} levels", LIMITS.depth)));
@@ -183,10 +183,10 @@ impl<'a> Builder<'a> {
             return Err(too_complex(span, format!("more than {} aliases", LIMITS.aliases)));
         }
         if self.in_key() {
-            return Err(syntax(span, "an alias as a key").help("write the key out"));
+            return Err(syntax(span, "an alias cannot be a key").help("write the key itself"));
         }
         let Some((_, nodes, depth)) = self.anchors.get(&id) else {
-            return Err(syntax(span, "an alias inside the value that its anchor names").help("write the value out"));
+            return Err(syntax(span, "an alias inside its own anchor").help("write the value out"));
         };
         let (nodes, depth) = (*nodes, *depth);
         if self.open.len() + depth > LIMITS.depth {
@@ -237,18 +237,20 @@ impl<'a> Builder<'a> {
             (Kind::Tagged(..), _) => {
                 return Err(Diagnostic::new(Code::BadTag, "a tag on a key")
                     .at(node.span, "")
-                    .help("write the key out"));
+                    .help("write the key itself"));
             }
-            (Kind::Broken, _) => return Err(syntax(node.span, "a tag on a key").help("write the key out")),
+            (Kind::Broken, _) => return Err(syntax(node.span, "a tag on a key").help("write the key itself")),
             (_, raw) => raw.to_owned(),
         };
         if text == "<<" {
-            return Err(syntax(node.span, "merge keys (`<<`) are not read").help("write the keys out, or use `!var`"));
+            return Err(
+                syntax(node.span, "merge keys (`<<`) are not supported").help("write the keys out, or use `!var`")
+            );
         }
         let Some(Open { content: Content::Map { seen, key, .. }, .. }) = self.open.last_mut() else { return Ok(()) };
         if let Some(first) = seen.get(&text) {
             self.diagnostics.push(
-                Diagnostic::new(Code::DuplicateKey, format!("the key `{text}` is there twice"))
+                Diagnostic::new(Code::DuplicateKey, format!("duplicate key `{text}`"))
                     .at(node.span, "again here")
                     .at(*first, "first here")
                     .help("remove one of them"),

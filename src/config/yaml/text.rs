@@ -37,8 +37,8 @@ pub(super) fn check(file: FileId, text: &str) -> Option<Diagnostic> {
     let span = Span { file, start, end: start + found.len_utf8() };
     let code = found as u32;
     Some(match found {
-        '\r' => syntax(span, "a carriage return that ends no line").help("end lines with LF or CRLF"),
-        _ => syntax(span, format!("a hidden character, U+{code:04X}"))
+        '\r' => syntax(span, "a carriage return without a line feed").help("end lines with LF or CRLF"),
+        _ => syntax(span, format!("hidden character U+{code:04X}"))
             .help(format!("remove it, or write it as \"\\u{code:04X}\" in a double-quoted string")),
     })
 }

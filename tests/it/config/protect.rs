@@ -72,7 +72,7 @@ fn links_are_never_followed() {
     symlink(world.root().join("h/elsewhere/hooks"), world.root().join("w/.git/hooks")).unwrap();
     assert_eq!(protected(&world), ".git/config .sandboxc");
     assert_eq!(world.codes(), [Code::Unprotected]);
-    assert!(world.text().contains("`.git/hooks` is a link"), "{}", world.text());
+    assert!(world.text().contains("`.git/hooks` is a symbolic link"), "{}", world.text());
     symlink("real", world.root().join("w/alias")).unwrap();
     symlink("nowhere", world.root().join("w/dangling")).unwrap();
     for path in ["alias", "alias/file", "dangling", "dangling/x", ".git/hooks/x"] {

@@ -102,7 +102,7 @@ fn r_88_a_credential_needs_the_inspecting_tier() {
     world.server("version: 1\ndefaults: {network: {sandbox_enabled: false}, masked_secrets: {A: {value: !env A, scopes: [api.example.com]}}}\n");
     assert!(world.codes().contains(&Code::NotEnforceable), "{}", world.text());
     world.server("version: 1\nnetwork: {deny: [\"api.example.com:443\"]}\ndefaults: {masked_secrets: {A: {value: !env A, scopes: [api.example.com]}}}\n");
-    assert_eq!(world.codes(), [Code::NotEnforceable], "plain HTTP carries no credential");
+    assert_eq!(world.codes(), [Code::NotEnforceable], "plain HTTP cannot carry a credential");
     world.server("version: 1\ndefaults: {masked_secrets: {A: {value: !env A, scopes: [api.example.com]}}}\n");
     assert_eq!(world.codes(), []);
     let policy = world.resolved().policy;
