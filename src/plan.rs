@@ -30,7 +30,7 @@ pub use pod::{Container, Pod, Role};
 pub use route::subnets;
 
 /// Part of every hash: raised when the same plan would be emitted in another way.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// Resolver that podman's rootless network answers on (`--dns-forward`, podman `pasta_linux.go`, since 5.0): it asks
 /// whatever the host asks, even a resolver on the host's own loopback.

@@ -20,22 +20,43 @@ use crate::plan::{MaterialStore, Plan};
 
 use super::{EmitError, File, Podman, header};
 
-/// The documents of a plan, each pod with the `ConfigMap` it needs, in the order they must be played.
+/// The documents of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// The comment at the top: what it is, how to apply it, every permission.
     pub header: String,
-    /// Documents of the router pod; `None` in the break-glass.
-    pub router: Option<String>,
-    /// Documents of the agent pod.
-    pub agent: String,
+    /// The router pod; `None` in the break-glass.
+    pub router: Option<Documents>,
+    /// The agent pod.
+    pub agent: Documents,
+}
+
+/// A pod and the `ConfigMap` it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Documents {
+    /// The pod.
+    pub pod: String,
+    /// The `ConfigMap`.
+    pub files: String,
+}
+
+impl Documents {
+    /// Both, to be played on their own.
+    pub fn text(&self) -> String {
+        format!("{}---\n{}", self.pod, self.files)
+    }
 }
 
 impl Stream {
-    /// The one stream.
+    /// The one stream, in the order in which it is read: the pods right after the header, the files that they mount at the
+    /// end. kube play makes `ConfigMap`s before pods wherever they stand (podman play.go, `sortKubeKinds`).
     pub fn text(&self) -> String {
-        let router = self.router.as_ref().map_or_else(String::new, |router| format!("{router}---\n"));
-        format!("{}{router}{}", self.header, self.agent)
+        let all = || self.router.iter().chain([&self.agent]);
+        let documents: Vec<&str> = all()
+            .map(|documents| documents.pod.as_str())
+            .chain(all().map(|documents| documents.files.as_str()))
+            .collect();
+        format!("{}{}", self.header, documents.join("---\n"))
     }
 }
 
@@ -61,10 +82,10 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn documents(self, map: &str, files: &[File], pod: &Pod, role: &str) -> Result<String, EmitError> {
-        let map = yaml::write(&self.config_map(map, files)).map_err(EmitError::Internal)?;
+    fn documents(self, map: &str, files: &[File], pod: &Pod, role: &str) -> Result<Documents, EmitError> {
+        let files = yaml::write(&self.config_map(map, files)).map_err(EmitError::Internal)?;
         let pod = yaml::write(&self.pod(pod, role)?).map_err(EmitError::Internal)?;
-        Ok(format!("{map}---\n{pod}"))
+        Ok(Documents { pod, files })
     }
 
     fn labels(self, role: &str) -> BTreeMap<String, String> {

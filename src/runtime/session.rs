@@ -128,14 +128,14 @@ impl<'a> Session<'a> {
 
     fn router(&self) -> Result<(), RuntimeError> {
         let (Some(pod), Some(manifest)) = (&self.plan.router, &self.compiled.stream.router) else { return Ok(()) };
-        self.pod(pod, "the router", "router", manifest)?;
+        self.pod(pod, "the router", "router", &manifest.text())?;
         ctrlog::wait_until(&self.state.log("router"), "router: ready", "the router")?;
         point("router-ready");
         Ok(())
     }
 
     fn agent(&self) -> Result<(), RuntimeError> {
-        self.pod(&self.plan.agent, "the agent pod", "forwarder", &self.compiled.stream.agent)?;
+        self.pod(&self.plan.agent, "the agent pod", "forwarder", &self.compiled.stream.agent.text())?;
         match &self.plan.network {
             Some(_) => ctrlog::wait_until(&self.state.log("forwarder"), GATE_PASSED, "the agent pod"),
             None => Ok(()),

@@ -303,7 +303,7 @@ fn limits_reach_the_container_and_a_host_that_cannot_keep_them_starts_nothing() 
     let applied = Applied::new(compile(&sandbox, &["--session", &session, "--", "touch", "started"]));
     let recipe = applied.recipe();
     let script = compile(&sandbox, &["--target", "script", "--session", &session, "--", "touch", "started"]);
-    let update = script.lines().find(|line| line.starts_with("podman update ")).unwrap();
+    let update = script.lines().map(str::trim).find(|line| line.starts_with("podman update ")).unwrap();
     let play = recipe[2].replace("podman kube play", "podman kube play --start=false");
     for line in [recipe[0], recipe[1], &play, update] {
         let output = sh(&format!("cd /tmp && {line}"), &applied.manifest);

@@ -156,7 +156,7 @@ fn keys_and_certificates_come_from_secrets_or_from_the_sessions_directory() {
         Request { resolved: &resolved, session: "s", command: &Command::Hold, attempt: 0, keeper: Keeper::Runner(dir) };
     let plan = plan(request).unwrap();
     let ours = tree::compile(&plan, Podman::FLOOR).unwrap().stream;
-    let (router, agent) = (ours.router.unwrap(), ours.agent);
+    let (router, agent) = (ours.router.unwrap().pod, ours.agent.pod);
     assert!(router.contains("path: /run/user/1000/sandboxc/s/router\n"), "{router}");
     assert!(
         agent.contains("path: /run/user/1000/sandboxc/s/agent\n") && !agent.contains("sandboxc/s/router"),
@@ -180,7 +180,7 @@ fn limits_that_kube_play_cannot_keep_are_named_with_what_keeps_them() {
     assert!(header.contains("pids_limit: kube play honours it since podman 5.5"), "{header}");
     let update = update_args(&plan.agent).concat().join(" ");
     assert!(update.contains("--pids-limit=64 --memory=536870912 --memory-swap=536870912"), "{update}");
-    let newer = tree::compile(&plan, Podman::new(5, 5)).unwrap().stream.agent;
+    let newer = tree::compile(&plan, Podman::new(5, 5)).unwrap().stream.agent.pod;
     assert!(newer.contains("io.podman.annotations.pids-limit/agent"));
 }
 
@@ -200,6 +200,33 @@ fn a_path_that_kube_play_would_split_is_refused() {
 }
 
 #[test]
+fn pods_come_right_after_the_header_and_files_at_the_end() {
+    let kinds = |text: &str| documents(text).iter().map(|d| d["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let plan = plan_of(&resolved(), &["true"]);
+    let stream = tree::compile(&plan, Podman::FLOOR).unwrap().stream;
+    assert_eq!(kinds(&stream.text()), ["Pod", "Pod", "ConfigMap", "ConfigMap"]);
+    let first = stream.text().lines().find(|line| !line.starts_with('#')).map(str::to_owned);
+    assert_eq!(first.as_deref(), Some("apiVersion: v1"), "no document before it");
+    for half in [stream.router.unwrap(), stream.agent] {
+        assert_eq!(kinds(&half.text()), ["Pod", "ConfigMap"], "each half can be played alone");
+    }
+}
+
+#[test]
+fn the_script_says_what_it_does_before_the_manifest_and_carries_that_once() {
+    let plan = plan_of(&resolved(), &["true"]);
+    let compiled = tree::compile(&plan, Podman::FLOOR).unwrap();
+    let files = tree::tree(&plan, &compiled).unwrap();
+    let script = &files.iter().find(|file| file.path == "run.sh").unwrap().text;
+    assert_eq!(script.matches(&compiled.stream.text()).count(), 1);
+    let place = |text: &str| script.find(text).unwrap_or_else(|| panic!("{text}: {script}"));
+    assert!(
+        place("podman pod start") < place("kind: Pod") && place("kind: Pod") < place("kind: ConfigMap"),
+        "{script}"
+    );
+}
+
+#[test]
 fn the_break_glass_has_no_router_and_says_so() {
     let mut resolved = resolved();
     resolved.sandbox_enabled = Sourced::built_in(false);
@@ -207,7 +234,7 @@ fn the_break_glass_has_no_router_and_says_so() {
     let compiled = tree::compile(&plan, Podman::FLOOR).unwrap();
     assert!(compiled.stream.router.is_none());
     assert!(compiled.stream.header.contains("THE NETWORK SANDBOX IS OFF"));
-    assert!(!compiled.stream.agent.contains("gate"));
+    assert!(!compiled.stream.agent.text().contains("gate"));
 }
 
 #[test]

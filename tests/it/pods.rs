@@ -42,7 +42,8 @@ pub fn filled(mut plan: Plan) -> Plan {
 fn a_manifest_carries_every_field_of_every_container() {
     let plan = filled(plan_of(&resolved(), &["true"]));
     let stream = tree::compile(&plan, Podman::new(5, 5)).unwrap().stream;
-    for (text, roles) in [(stream.router.unwrap(), vec!["router"]), (stream.agent, vec!["gate", "forwarder", "agent"])]
+    for (text, roles) in
+        [(stream.router.unwrap().pod, vec!["router"]), (stream.agent.pod, vec!["gate", "forwarder", "agent"])]
     {
         for role in &roles {
             for line in [

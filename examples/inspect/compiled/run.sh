@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 43ee1f6ef131, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 693320998f30, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-43ee1f6ef131-router-router sandboxc-43ee1f6ef131-default-forwarder sandboxc-43ee1f6ef131-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-43ee1f6ef131-router sandboxc-43ee1f6ef131-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-693320998f30-router-router sandboxc-693320998f30-default-forwarder sandboxc-693320998f30-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-693320998f30-router sandboxc-693320998f30-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-43ee1f6ef131-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-43ee1f6ef131-router-files sandboxc-43ee1f6ef131-agent-files sandboxc-43ee1f6ef131-router-secrets sandboxc-43ee1f6ef131-router-tls sandboxc-43ee1f6ef131-agent-trust sandboxc-43ee1f6ef131-agent-java sandboxc-43ee1f6ef131-agent-surrogates sandboxc-43ee1f6ef131-agent-secrets >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-693320998f30-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-693320998f30-router-files sandboxc-693320998f30-agent-files sandboxc-693320998f30-router-secrets sandboxc-693320998f30-router-tls sandboxc-693320998f30-agent-trust sandboxc-693320998f30-agent-java sandboxc-693320998f30-agent-surrogates sandboxc-693320998f30-agent-secrets >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -29,30 +29,75 @@ trap 'phase=ended; exit 129' HUP
 trap 'phase=ended; exit 130' INT
 trap 'phase=ended; exit 143' TERM
 
+main() {
+    podman secret exists sandboxc-693320998f30-router-secrets || {
+        echo "run.sh: the podman secret sandboxc-693320998f30-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+        exit 125
+    }
+    podman secret exists sandboxc-693320998f30-router-tls || {
+        echo "run.sh: the podman secret sandboxc-693320998f30-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
+        exit 125
+    }
+    podman secret exists sandboxc-693320998f30-agent-trust || {
+        echo "run.sh: the podman secret sandboxc-693320998f30-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
+        exit 125
+    }
+    podman secret exists sandboxc-693320998f30-agent-java || {
+        echo "run.sh: the podman secret sandboxc-693320998f30-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
+        exit 125
+    }
+    podman secret exists sandboxc-693320998f30-agent-surrogates || {
+        echo "run.sh: the podman secret sandboxc-693320998f30-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
+        exit 125
+    }
+    podman secret exists sandboxc-693320998f30-agent-secrets || {
+        echo "run.sh: the podman secret sandboxc-693320998f30-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+        exit 125
+    }
+    podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-693320998f30-net >/dev/null
+    # From an empty directory: kube play would build an image from a directory that is named like one.
+    cd "$work"
+    manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
+        --no-hosts --network sandboxc-693320998f30-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-693320998f30-router-infra
+    podman pod start sandboxc-693320998f30-router >/dev/null
+    podman exec --privileged=false sandboxc-693320998f30-router-router /bin/sh /etc/sandboxc/entry.sh ready
+    podman pod start sandboxc-693320998f30-default >/dev/null
+    phase=running
+    podman logs --follow sandboxc-693320998f30-default-agent &
+    log_reader=$!
+    code=$(podman wait sandboxc-693320998f30-default-agent)
+    # What it has not read when the container goes is lost.
+    wait "$log_reader" || true
+    log_reader=
+    exit "$code"
+}
+
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 43ee1f6ef131, session default, for podman 5.4
+# sandboxc plan 693320998f30, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-43ee1f6ef131-net
-#   podman kube play --network sandboxc-43ee1f6ef131-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-43ee1f6ef131-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-693320998f30-net
+#   podman kube play --network sandboxc-693320998f30-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-693320998f30-router-infra
 #
 # Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets
 # that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.
-#   sandboxc-43ee1f6ef131-router-secrets
-#   sandboxc-43ee1f6ef131-router-tls
-#   sandboxc-43ee1f6ef131-agent-trust
-#   sandboxc-43ee1f6ef131-agent-java
-#   sandboxc-43ee1f6ef131-agent-surrogates
-#   sandboxc-43ee1f6ef131-agent-secrets
+#   sandboxc-693320998f30-router-secrets
+#   sandboxc-693320998f30-router-tls
+#   sandboxc-693320998f30-agent-trust
+#   sandboxc-693320998f30-agent-java
+#   sandboxc-693320998f30-agent-surrogates
+#   sandboxc-693320998f30-agent-secrets
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-43ee1f6ef131-net
-#   podman volume rm --force sandboxc-43ee1f6ef131-router-secrets sandboxc-43ee1f6ef131-router-tls sandboxc-43ee1f6ef131-agent-trust sandboxc-43ee1f6ef131-agent-java sandboxc-43ee1f6ef131-agent-surrogates sandboxc-43ee1f6ef131-agent-secrets sandboxc-43ee1f6ef131-router-files sandboxc-43ee1f6ef131-agent-files
-#   podman secret rm sandboxc-43ee1f6ef131-router-secrets sandboxc-43ee1f6ef131-router-tls sandboxc-43ee1f6ef131-agent-trust sandboxc-43ee1f6ef131-agent-java sandboxc-43ee1f6ef131-agent-surrogates sandboxc-43ee1f6ef131-agent-secrets
+#   podman network rm sandboxc-693320998f30-net
+#   podman volume rm --force sandboxc-693320998f30-router-secrets sandboxc-693320998f30-router-tls sandboxc-693320998f30-agent-trust sandboxc-693320998f30-agent-java sandboxc-693320998f30-agent-surrogates sandboxc-693320998f30-agent-secrets sandboxc-693320998f30-router-files sandboxc-693320998f30-agent-files
+#   podman secret rm sandboxc-693320998f30-router-secrets sandboxc-693320998f30-router-tls sandboxc-693320998f30-agent-trust sandboxc-693320998f30-agent-java sandboxc-693320998f30-agent-surrogates sandboxc-693320998f30-agent-secrets
 #
 # Permissions, and where each was given:
 #   credential ANTHROPIC_API_KEY for api.anthropic.com (headers x-api-key)  (server.yaml:8)
@@ -89,6 +134,270 @@ manifest() {
 #   mount    /home/me/src/inspect at /home/me/src/inspect, read-write  (built in)
 #   mount    /home/me/src/inspect/.sandboxc at /home/me/src/inspect/.sandboxc, read-only  (built in)
 #   secret   NPM_CONFIG_LOGLEVEL: the agent gets the value  (server.yaml:6)
+apiVersion: v1
+kind: Pod
+metadata:
+  annotations:
+    io.podman.annotations.infra.name: sandboxc-693320998f30-router-infra
+    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
+  labels:
+    io.sandboxc.plan: 693320998f30
+    io.sandboxc.role: router
+    io.sandboxc.session: default
+  name: sandboxc-693320998f30-router
+spec:
+  containers:
+  - command:
+    - /bin/sh
+    - /etc/sandboxc/entry.sh
+    image: localhost/sandboxc-router:0.1.0
+    imagePullPolicy: Never
+    name: router
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        add:
+        - NET_BIND_SERVICE
+        drop:
+        - ALL
+      readOnlyRootFilesystem: true
+      runAsGroup: 990
+      runAsUser: 990
+    volumeMounts:
+    - mountPath: /etc/sandboxc
+      name: files
+      readOnly: true
+    - mountPath: /run/sandboxc
+      name: materials
+      readOnly: true
+    - mountPath: /run/sandboxc/tls
+      name: tls
+      readOnly: true
+  dnsConfig:
+    nameservers:
+    - "127.0.0.1"
+    options:
+    - name: ndots
+      value: "1"
+  hostname: router
+  restartPolicy: Never
+  securityContext:
+    sysctls:
+    - name: net.ipv6.conf.all.disable_ipv6
+      value: "1"
+    - name: net.ipv6.conf.default.disable_ipv6
+      value: "1"
+  terminationGracePeriodSeconds: 2
+  volumes:
+  - configMap:
+      name: sandboxc-693320998f30-router-files
+    name: files
+  - name: materials
+    secret:
+      optional: false
+      secretName: sandboxc-693320998f30-router-secrets
+  - name: tls
+    secret:
+      optional: false
+      secretName: sandboxc-693320998f30-router-tls
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  annotations:
+    io.podman.annotations.infra.name: sandboxc-693320998f30-agent-infra
+    io.podman.annotations.init/agent: "true"
+    io.podman.annotations.label/agent: disable
+    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
+  labels:
+    io.sandboxc.plan: 693320998f30
+    io.sandboxc.role: agent
+    io.sandboxc.session: default
+  name: sandboxc-693320998f30-default
+spec:
+  containers:
+  - command:
+    - nginx
+    - -e
+    - stderr
+    - -c
+    - /etc/sandboxc/forwarder.conf
+    image: localhost/sandboxc-router:0.1.0
+    imagePullPolicy: Never
+    name: forwarder
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        add:
+        - NET_BIND_SERVICE
+        drop:
+        - ALL
+      readOnlyRootFilesystem: true
+      runAsGroup: 990
+      runAsUser: 990
+    volumeMounts:
+    - mountPath: /etc/sandboxc
+      name: files
+      readOnly: true
+  - command:
+    - claude
+    env:
+    - name: AWS_CA_BUNDLE
+      value: /etc/sandboxc-ca/ca-certificates.crt
+    - name: CARGO_HTTP_CAINFO
+      value: /etc/sandboxc-ca/ca-certificates.crt
+    - name: CURL_CA_BUNDLE
+      value: /etc/sandboxc-ca/ca-certificates.crt
+    - name: DENO_CERT
+      value: /etc/sandboxc-ca/extra-ca.pem
+    - name: GIT_SSL_CAINFO
+      value: /etc/sandboxc-ca/ca-certificates.crt
+    - name: GRPC_DEFAULT_SSL_ROOTS_FILE_PATH
+      value: /etc/sandboxc-ca/ca-certificates.crt
+    - name: HOME
+      value: /home/agent
+    - name: NODE_EXTRA_CA_CERTS
+      value: /etc/sandboxc-ca/extra-ca.pem
+    - name: PIP_CERT
+      value: /etc/sandboxc-ca/ca-certificates.crt
+    - name: REQUESTS_CA_BUNDLE
+      value: /etc/sandboxc-ca/ca-certificates.crt
+    - name: SSL_CERT_FILE
+      value: /etc/sandboxc-ca/ca-certificates.crt
+    - name: SYSTEM_WGETRC
+      value: /etc/sandboxc-ca/wgetrc
+    - name: ANTHROPIC_API_KEY
+      valueFrom:
+        secretKeyRef:
+          key: ANTHROPIC_API_KEY
+          name: sandboxc-693320998f30-agent-surrogates
+          optional: false
+    - name: AWS_ACCESS_KEY_ID
+      valueFrom:
+        secretKeyRef:
+          key: AWS_ACCESS_KEY_ID
+          name: sandboxc-693320998f30-agent-surrogates
+          optional: false
+    - name: AWS_SECRET_ACCESS_KEY
+      valueFrom:
+        secretKeyRef:
+          key: AWS_SECRET_ACCESS_KEY
+          name: sandboxc-693320998f30-agent-surrogates
+          optional: false
+    - name: GH_TOKEN
+      valueFrom:
+        secretKeyRef:
+          key: GH_TOKEN
+          name: sandboxc-693320998f30-agent-surrogates
+          optional: false
+    - name: NPM_CONFIG_LOGLEVEL
+      valueFrom:
+        secretKeyRef:
+          key: NPM_CONFIG_LOGLEVEL
+          name: sandboxc-693320998f30-agent-secrets
+          optional: false
+    image: localhost/sandboxc-agent:0.1.0
+    imagePullPolicy: Never
+    name: agent
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        drop:
+        - ALL
+      runAsGroup: 1000
+      runAsUser: 1000
+    volumeMounts:
+    - mountPath: /etc/hosts
+      name: files
+      readOnly: true
+      subPath: hosts
+    - mountPath: /home/agent
+      name: home
+    - mountPath: /home/me/src/inspect
+      name: workspace
+    - mountPath: /home/me/src/inspect/.sandboxc
+      name: protect-0
+      readOnly: true
+    - mountPath: /etc/sandboxc-ca
+      name: trust
+      readOnly: true
+    - mountPath: /etc/pki/tls/certs/ca-bundle.crt
+      name: trust
+      readOnly: true
+      subPath: ca-certificates.crt
+    - mountPath: /etc/ssl/cert.pem
+      name: trust
+      readOnly: true
+      subPath: ca-certificates.crt
+    - mountPath: /etc/ssl/certs/ca-certificates.crt
+      name: trust
+      readOnly: true
+      subPath: ca-certificates.crt
+    - mountPath: /etc/pki/java/cacerts
+      name: java
+      readOnly: true
+      subPath: cacerts
+    - mountPath: /etc/ssl/certs/java/cacerts
+      name: java
+      readOnly: true
+      subPath: cacerts
+    workingDir: /home/me/src/inspect
+  dnsConfig:
+    nameservers:
+    - "10.213.55.210"
+    options:
+    - name: ndots
+      value: "1"
+  hostname: sandbox
+  initContainers:
+  - command:
+    - /bin/sh
+    - /etc/sandboxc/gate.sh
+    image: localhost/sandboxc-router:0.1.0
+    imagePullPolicy: Never
+    name: gate
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        drop:
+        - ALL
+      readOnlyRootFilesystem: true
+      runAsGroup: 990
+      runAsUser: 990
+    volumeMounts:
+    - mountPath: /etc/sandboxc
+      name: files
+      readOnly: true
+  restartPolicy: Never
+  securityContext:
+    sysctls:
+    - name: net.ipv6.conf.all.disable_ipv6
+      value: "1"
+    - name: net.ipv6.conf.default.disable_ipv6
+      value: "1"
+  terminationGracePeriodSeconds: 5
+  volumes:
+  - configMap:
+      name: sandboxc-693320998f30-agent-files
+    name: files
+  - name: home
+    persistentVolumeClaim:
+      claimName: sandboxc-home-8488efda04db
+  - hostPath:
+      path: /home/me/src/inspect
+    name: workspace
+  - hostPath:
+      path: /home/me/src/inspect/.sandboxc
+    name: protect-0
+  - name: trust
+    secret:
+      optional: false
+      secretName: sandboxc-693320998f30-agent-trust
+  - name: java
+    secret:
+      optional: false
+      secretName: sandboxc-693320998f30-agent-java
+---
 apiVersion: v1
 kind: ConfigMap
 data:
@@ -3659,77 +3968,10 @@ data:
     export default { leaked, swap };
 metadata:
   labels:
-    io.sandboxc.plan: 43ee1f6ef131
+    io.sandboxc.plan: 693320998f30
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-43ee1f6ef131-router-files
----
-apiVersion: v1
-kind: Pod
-metadata:
-  annotations:
-    io.podman.annotations.infra.name: sandboxc-43ee1f6ef131-router-infra
-    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
-  labels:
-    io.sandboxc.plan: 43ee1f6ef131
-    io.sandboxc.role: router
-    io.sandboxc.session: default
-  name: sandboxc-43ee1f6ef131-router
-spec:
-  containers:
-  - command:
-    - /bin/sh
-    - /etc/sandboxc/entry.sh
-    image: localhost/sandboxc-router:0.1.0
-    imagePullPolicy: Never
-    name: router
-    securityContext:
-      allowPrivilegeEscalation: false
-      capabilities:
-        add:
-        - NET_BIND_SERVICE
-        drop:
-        - ALL
-      readOnlyRootFilesystem: true
-      runAsGroup: 990
-      runAsUser: 990
-    volumeMounts:
-    - mountPath: /etc/sandboxc
-      name: files
-      readOnly: true
-    - mountPath: /run/sandboxc
-      name: materials
-      readOnly: true
-    - mountPath: /run/sandboxc/tls
-      name: tls
-      readOnly: true
-  dnsConfig:
-    nameservers:
-    - "127.0.0.1"
-    options:
-    - name: ndots
-      value: "1"
-  hostname: router
-  restartPolicy: Never
-  securityContext:
-    sysctls:
-    - name: net.ipv6.conf.all.disable_ipv6
-      value: "1"
-    - name: net.ipv6.conf.default.disable_ipv6
-      value: "1"
-  terminationGracePeriodSeconds: 2
-  volumes:
-  - configMap:
-      name: sandboxc-43ee1f6ef131-router-files
-    name: files
-  - name: materials
-    secret:
-      optional: false
-      secretName: sandboxc-43ee1f6ef131-router-secrets
-  - name: tls
-    secret:
-      optional: false
-      secretName: sandboxc-43ee1f6ef131-router-tls
+  name: sandboxc-693320998f30-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -3828,249 +4070,11 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 43ee1f6ef131
+    io.sandboxc.plan: 693320998f30
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-43ee1f6ef131-agent-files
----
-apiVersion: v1
-kind: Pod
-metadata:
-  annotations:
-    io.podman.annotations.infra.name: sandboxc-43ee1f6ef131-agent-infra
-    io.podman.annotations.init/agent: "true"
-    io.podman.annotations.label/agent: disable
-    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
-  labels:
-    io.sandboxc.plan: 43ee1f6ef131
-    io.sandboxc.role: agent
-    io.sandboxc.session: default
-  name: sandboxc-43ee1f6ef131-default
-spec:
-  containers:
-  - command:
-    - nginx
-    - -e
-    - stderr
-    - -c
-    - /etc/sandboxc/forwarder.conf
-    image: localhost/sandboxc-router:0.1.0
-    imagePullPolicy: Never
-    name: forwarder
-    securityContext:
-      allowPrivilegeEscalation: false
-      capabilities:
-        add:
-        - NET_BIND_SERVICE
-        drop:
-        - ALL
-      readOnlyRootFilesystem: true
-      runAsGroup: 990
-      runAsUser: 990
-    volumeMounts:
-    - mountPath: /etc/sandboxc
-      name: files
-      readOnly: true
-  - command:
-    - claude
-    env:
-    - name: AWS_CA_BUNDLE
-      value: /etc/sandboxc-ca/ca-certificates.crt
-    - name: CARGO_HTTP_CAINFO
-      value: /etc/sandboxc-ca/ca-certificates.crt
-    - name: CURL_CA_BUNDLE
-      value: /etc/sandboxc-ca/ca-certificates.crt
-    - name: DENO_CERT
-      value: /etc/sandboxc-ca/extra-ca.pem
-    - name: GIT_SSL_CAINFO
-      value: /etc/sandboxc-ca/ca-certificates.crt
-    - name: GRPC_DEFAULT_SSL_ROOTS_FILE_PATH
-      value: /etc/sandboxc-ca/ca-certificates.crt
-    - name: HOME
-      value: /home/agent
-    - name: NODE_EXTRA_CA_CERTS
-      value: /etc/sandboxc-ca/extra-ca.pem
-    - name: PIP_CERT
-      value: /etc/sandboxc-ca/ca-certificates.crt
-    - name: REQUESTS_CA_BUNDLE
-      value: /etc/sandboxc-ca/ca-certificates.crt
-    - name: SSL_CERT_FILE
-      value: /etc/sandboxc-ca/ca-certificates.crt
-    - name: SYSTEM_WGETRC
-      value: /etc/sandboxc-ca/wgetrc
-    - name: ANTHROPIC_API_KEY
-      valueFrom:
-        secretKeyRef:
-          key: ANTHROPIC_API_KEY
-          name: sandboxc-43ee1f6ef131-agent-surrogates
-          optional: false
-    - name: AWS_ACCESS_KEY_ID
-      valueFrom:
-        secretKeyRef:
-          key: AWS_ACCESS_KEY_ID
-          name: sandboxc-43ee1f6ef131-agent-surrogates
-          optional: false
-    - name: AWS_SECRET_ACCESS_KEY
-      valueFrom:
-        secretKeyRef:
-          key: AWS_SECRET_ACCESS_KEY
-          name: sandboxc-43ee1f6ef131-agent-surrogates
-          optional: false
-    - name: GH_TOKEN
-      valueFrom:
-        secretKeyRef:
-          key: GH_TOKEN
-          name: sandboxc-43ee1f6ef131-agent-surrogates
-          optional: false
-    - name: NPM_CONFIG_LOGLEVEL
-      valueFrom:
-        secretKeyRef:
-          key: NPM_CONFIG_LOGLEVEL
-          name: sandboxc-43ee1f6ef131-agent-secrets
-          optional: false
-    image: localhost/sandboxc-agent:0.1.0
-    imagePullPolicy: Never
-    name: agent
-    securityContext:
-      allowPrivilegeEscalation: false
-      capabilities:
-        drop:
-        - ALL
-      runAsGroup: 1000
-      runAsUser: 1000
-    volumeMounts:
-    - mountPath: /etc/hosts
-      name: files
-      readOnly: true
-      subPath: hosts
-    - mountPath: /home/agent
-      name: home
-    - mountPath: /home/me/src/inspect
-      name: workspace
-    - mountPath: /home/me/src/inspect/.sandboxc
-      name: protect-0
-      readOnly: true
-    - mountPath: /etc/sandboxc-ca
-      name: trust
-      readOnly: true
-    - mountPath: /etc/pki/tls/certs/ca-bundle.crt
-      name: trust
-      readOnly: true
-      subPath: ca-certificates.crt
-    - mountPath: /etc/ssl/cert.pem
-      name: trust
-      readOnly: true
-      subPath: ca-certificates.crt
-    - mountPath: /etc/ssl/certs/ca-certificates.crt
-      name: trust
-      readOnly: true
-      subPath: ca-certificates.crt
-    - mountPath: /etc/pki/java/cacerts
-      name: java
-      readOnly: true
-      subPath: cacerts
-    - mountPath: /etc/ssl/certs/java/cacerts
-      name: java
-      readOnly: true
-      subPath: cacerts
-    workingDir: /home/me/src/inspect
-  dnsConfig:
-    nameservers:
-    - "10.213.55.210"
-    options:
-    - name: ndots
-      value: "1"
-  hostname: sandbox
-  initContainers:
-  - command:
-    - /bin/sh
-    - /etc/sandboxc/gate.sh
-    image: localhost/sandboxc-router:0.1.0
-    imagePullPolicy: Never
-    name: gate
-    securityContext:
-      allowPrivilegeEscalation: false
-      capabilities:
-        drop:
-        - ALL
-      readOnlyRootFilesystem: true
-      runAsGroup: 990
-      runAsUser: 990
-    volumeMounts:
-    - mountPath: /etc/sandboxc
-      name: files
-      readOnly: true
-  restartPolicy: Never
-  securityContext:
-    sysctls:
-    - name: net.ipv6.conf.all.disable_ipv6
-      value: "1"
-    - name: net.ipv6.conf.default.disable_ipv6
-      value: "1"
-  terminationGracePeriodSeconds: 5
-  volumes:
-  - configMap:
-      name: sandboxc-43ee1f6ef131-agent-files
-    name: files
-  - name: home
-    persistentVolumeClaim:
-      claimName: sandboxc-home-8488efda04db
-  - hostPath:
-      path: /home/me/src/inspect
-    name: workspace
-  - hostPath:
-      path: /home/me/src/inspect/.sandboxc
-    name: protect-0
-  - name: trust
-    secret:
-      optional: false
-      secretName: sandboxc-43ee1f6ef131-agent-trust
-  - name: java
-    secret:
-      optional: false
-      secretName: sandboxc-43ee1f6ef131-agent-java
+  name: sandboxc-693320998f30-agent-files
 END_OF_MANIFEST
 }
 
-podman secret exists sandboxc-43ee1f6ef131-router-secrets || {
-    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
-    exit 125
-}
-podman secret exists sandboxc-43ee1f6ef131-router-tls || {
-    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
-    exit 125
-}
-podman secret exists sandboxc-43ee1f6ef131-agent-trust || {
-    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
-    exit 125
-}
-podman secret exists sandboxc-43ee1f6ef131-agent-java || {
-    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
-    exit 125
-}
-podman secret exists sandboxc-43ee1f6ef131-agent-surrogates || {
-    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
-    exit 125
-}
-podman secret exists sandboxc-43ee1f6ef131-agent-secrets || {
-    echo "run.sh: the podman secret sandboxc-43ee1f6ef131-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
-    exit 125
-}
-podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-43ee1f6ef131-net >/dev/null
-# From an empty directory: kube play would build an image from a directory that is named like one.
-cd "$work"
-manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-43ee1f6ef131-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-43ee1f6ef131-router-infra
-podman pod start sandboxc-43ee1f6ef131-router >/dev/null
-podman exec --privileged=false sandboxc-43ee1f6ef131-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-43ee1f6ef131-default >/dev/null
-phase=running
-podman logs --follow sandboxc-43ee1f6ef131-default-agent &
-log_reader=$!
-code=$(podman wait sandboxc-43ee1f6ef131-default-agent)
-# What it has not read when the container goes is lost.
-wait "$log_reader" || true
-log_reader=
-exit "$code"
+main

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 201d0c6d75bc, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 270a8a569cf4, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-201d0c6d75bc-router-router sandboxc-201d0c6d75bc-default-forwarder sandboxc-201d0c6d75bc-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-201d0c6d75bc-router sandboxc-201d0c6d75bc-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-270a8a569cf4-router-router sandboxc-270a8a569cf4-default-forwarder sandboxc-270a8a569cf4-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-270a8a569cf4-router sandboxc-270a8a569cf4-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-201d0c6d75bc-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-201d0c6d75bc-router-files sandboxc-201d0c6d75bc-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-270a8a569cf4-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-270a8a569cf4-router-files sandboxc-270a8a569cf4-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -29,30 +29,220 @@ trap 'phase=ended; exit 129' HUP
 trap 'phase=ended; exit 130' INT
 trap 'phase=ended; exit 143' TERM
 
+main() {
+    podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-270a8a569cf4-net >/dev/null
+    # From an empty directory: kube play would build an image from a directory that is named like one.
+    cd "$work"
+    manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
+        --no-hosts --network sandboxc-270a8a569cf4-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-270a8a569cf4-router-infra
+    podman pod start sandboxc-270a8a569cf4-router >/dev/null
+    podman exec --privileged=false sandboxc-270a8a569cf4-router-router /bin/sh /etc/sandboxc/entry.sh ready
+    podman pod start sandboxc-270a8a569cf4-default >/dev/null
+    phase=running
+    podman logs --follow sandboxc-270a8a569cf4-default-agent &
+    log_reader=$!
+    code=$(podman wait sandboxc-270a8a569cf4-default-agent)
+    # What it has not read when the container goes is lost.
+    wait "$log_reader" || true
+    log_reader=
+    exit "$code"
+}
+
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 201d0c6d75bc, session default, for podman 5.4
+# sandboxc plan 270a8a569cf4, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-201d0c6d75bc-net
-#   podman kube play --network sandboxc-201d0c6d75bc-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-201d0c6d75bc-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-270a8a569cf4-net
+#   podman kube play --network sandboxc-270a8a569cf4-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-270a8a569cf4-router-infra
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-201d0c6d75bc-net
-#   podman volume rm --force sandboxc-201d0c6d75bc-router-files sandboxc-201d0c6d75bc-agent-files
+#   podman network rm sandboxc-270a8a569cf4-net
+#   podman volume rm --force sandboxc-270a8a569cf4-router-files sandboxc-270a8a569cf4-agent-files
 #
 # Permissions, and where each was given:
 #   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:6)
 #   env      HOME  (built in)
-#   home     volume sandboxc-home-a3b353488c4f at /home/agent  (built in)
+#   home     volume sandboxc-home-13c008e2e2fb at /home/agent  (built in)
 #   identity host-user: no capabilities  (built in)
 #   image    agent localhost/sandboxc-agent:0.1.0  (built in)
 #   image    router localhost/sandboxc-router:0.1.0  (built in)
 #   mount    /home/me/src/minimal at /home/me/src/minimal, read-write  (built in)
 #   mount    /home/me/src/minimal/.sandboxc at /home/me/src/minimal/.sandboxc, read-only  (built in)
+apiVersion: v1
+kind: Pod
+metadata:
+  annotations:
+    io.podman.annotations.infra.name: sandboxc-270a8a569cf4-router-infra
+    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
+  labels:
+    io.sandboxc.plan: 270a8a569cf4
+    io.sandboxc.role: router
+    io.sandboxc.session: default
+  name: sandboxc-270a8a569cf4-router
+spec:
+  containers:
+  - command:
+    - /bin/sh
+    - /etc/sandboxc/entry.sh
+    image: localhost/sandboxc-router:0.1.0
+    imagePullPolicy: Never
+    name: router
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        add:
+        - NET_BIND_SERVICE
+        drop:
+        - ALL
+      readOnlyRootFilesystem: true
+      runAsGroup: 990
+      runAsUser: 990
+    volumeMounts:
+    - mountPath: /etc/sandboxc
+      name: files
+      readOnly: true
+  dnsConfig:
+    nameservers:
+    - "127.0.0.1"
+    options:
+    - name: ndots
+      value: "1"
+  hostname: router
+  restartPolicy: Never
+  securityContext:
+    sysctls:
+    - name: net.ipv6.conf.all.disable_ipv6
+      value: "1"
+    - name: net.ipv6.conf.default.disable_ipv6
+      value: "1"
+  terminationGracePeriodSeconds: 2
+  volumes:
+  - configMap:
+      name: sandboxc-270a8a569cf4-router-files
+    name: files
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  annotations:
+    io.podman.annotations.infra.name: sandboxc-270a8a569cf4-agent-infra
+    io.podman.annotations.init/agent: "true"
+    io.podman.annotations.label/agent: disable
+    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
+  labels:
+    io.sandboxc.plan: 270a8a569cf4
+    io.sandboxc.role: agent
+    io.sandboxc.session: default
+  name: sandboxc-270a8a569cf4-default
+spec:
+  containers:
+  - command:
+    - nginx
+    - -e
+    - stderr
+    - -c
+    - /etc/sandboxc/forwarder.conf
+    image: localhost/sandboxc-router:0.1.0
+    imagePullPolicy: Never
+    name: forwarder
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        add:
+        - NET_BIND_SERVICE
+        drop:
+        - ALL
+      readOnlyRootFilesystem: true
+      runAsGroup: 990
+      runAsUser: 990
+    volumeMounts:
+    - mountPath: /etc/sandboxc
+      name: files
+      readOnly: true
+  - command:
+    - sh
+    - -c
+    - cat README.md && curl -sS https://api.example.com/
+    env:
+    - name: HOME
+      value: /home/agent
+    image: localhost/sandboxc-agent:0.1.0
+    imagePullPolicy: Never
+    name: agent
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        drop:
+        - ALL
+      runAsGroup: 1000
+      runAsUser: 1000
+    volumeMounts:
+    - mountPath: /etc/hosts
+      name: files
+      readOnly: true
+      subPath: hosts
+    - mountPath: /home/agent
+      name: home
+    - mountPath: /home/me/src/minimal
+      name: workspace
+    - mountPath: /home/me/src/minimal/.sandboxc
+      name: protect-0
+      readOnly: true
+    workingDir: /home/me/src/minimal
+  dnsConfig:
+    nameservers:
+    - "10.213.92.34"
+    options:
+    - name: ndots
+      value: "1"
+  hostname: sandbox
+  initContainers:
+  - command:
+    - /bin/sh
+    - /etc/sandboxc/gate.sh
+    image: localhost/sandboxc-router:0.1.0
+    imagePullPolicy: Never
+    name: gate
+    securityContext:
+      allowPrivilegeEscalation: false
+      capabilities:
+        drop:
+        - ALL
+      readOnlyRootFilesystem: true
+      runAsGroup: 990
+      runAsUser: 990
+    volumeMounts:
+    - mountPath: /etc/sandboxc
+      name: files
+      readOnly: true
+  restartPolicy: Never
+  securityContext:
+    sysctls:
+    - name: net.ipv6.conf.all.disable_ipv6
+      value: "1"
+    - name: net.ipv6.conf.default.disable_ipv6
+      value: "1"
+  terminationGracePeriodSeconds: 5
+  volumes:
+  - configMap:
+      name: sandboxc-270a8a569cf4-agent-files
+    name: files
+  - name: home
+    persistentVolumeClaim:
+      claimName: sandboxc-home-13c008e2e2fb
+  - hostPath:
+      path: /home/me/src/minimal
+    name: workspace
+  - hostPath:
+      path: /home/me/src/minimal/.sandboxc
+    name: protect-0
+---
 apiVersion: v1
 kind: ConfigMap
 data:
@@ -467,63 +657,10 @@ data:
     server=/api.example.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: 201d0c6d75bc
+    io.sandboxc.plan: 270a8a569cf4
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-201d0c6d75bc-router-files
----
-apiVersion: v1
-kind: Pod
-metadata:
-  annotations:
-    io.podman.annotations.infra.name: sandboxc-201d0c6d75bc-router-infra
-    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
-  labels:
-    io.sandboxc.plan: 201d0c6d75bc
-    io.sandboxc.role: router
-    io.sandboxc.session: default
-  name: sandboxc-201d0c6d75bc-router
-spec:
-  containers:
-  - command:
-    - /bin/sh
-    - /etc/sandboxc/entry.sh
-    image: localhost/sandboxc-router:0.1.0
-    imagePullPolicy: Never
-    name: router
-    securityContext:
-      allowPrivilegeEscalation: false
-      capabilities:
-        add:
-        - NET_BIND_SERVICE
-        drop:
-        - ALL
-      readOnlyRootFilesystem: true
-      runAsGroup: 990
-      runAsUser: 990
-    volumeMounts:
-    - mountPath: /etc/sandboxc
-      name: files
-      readOnly: true
-  dnsConfig:
-    nameservers:
-    - "127.0.0.1"
-    options:
-    - name: ndots
-      value: "1"
-  hostname: router
-  restartPolicy: Never
-  securityContext:
-    sysctls:
-    - name: net.ipv6.conf.all.disable_ipv6
-      value: "1"
-    - name: net.ipv6.conf.default.disable_ipv6
-      value: "1"
-  terminationGracePeriodSeconds: 2
-  volumes:
-  - configMap:
-      name: sandboxc-201d0c6d75bc-router-files
-    name: files
+  name: sandboxc-270a8a569cf4-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -622,144 +759,11 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 201d0c6d75bc
+    io.sandboxc.plan: 270a8a569cf4
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-201d0c6d75bc-agent-files
----
-apiVersion: v1
-kind: Pod
-metadata:
-  annotations:
-    io.podman.annotations.infra.name: sandboxc-201d0c6d75bc-agent-infra
-    io.podman.annotations.init/agent: "true"
-    io.podman.annotations.label/agent: disable
-    io.podman.annotations.userns: keep-id:uid=1000,gid=1000
-  labels:
-    io.sandboxc.plan: 201d0c6d75bc
-    io.sandboxc.role: agent
-    io.sandboxc.session: default
-  name: sandboxc-201d0c6d75bc-default
-spec:
-  containers:
-  - command:
-    - nginx
-    - -e
-    - stderr
-    - -c
-    - /etc/sandboxc/forwarder.conf
-    image: localhost/sandboxc-router:0.1.0
-    imagePullPolicy: Never
-    name: forwarder
-    securityContext:
-      allowPrivilegeEscalation: false
-      capabilities:
-        add:
-        - NET_BIND_SERVICE
-        drop:
-        - ALL
-      readOnlyRootFilesystem: true
-      runAsGroup: 990
-      runAsUser: 990
-    volumeMounts:
-    - mountPath: /etc/sandboxc
-      name: files
-      readOnly: true
-  - command:
-    - sh
-    - -c
-    - cat README.md && curl -sS https://api.example.com/
-    env:
-    - name: HOME
-      value: /home/agent
-    image: localhost/sandboxc-agent:0.1.0
-    imagePullPolicy: Never
-    name: agent
-    securityContext:
-      allowPrivilegeEscalation: false
-      capabilities:
-        drop:
-        - ALL
-      runAsGroup: 1000
-      runAsUser: 1000
-    volumeMounts:
-    - mountPath: /etc/hosts
-      name: files
-      readOnly: true
-      subPath: hosts
-    - mountPath: /home/agent
-      name: home
-    - mountPath: /home/me/src/minimal
-      name: workspace
-    - mountPath: /home/me/src/minimal/.sandboxc
-      name: protect-0
-      readOnly: true
-    workingDir: /home/me/src/minimal
-  dnsConfig:
-    nameservers:
-    - "10.213.92.34"
-    options:
-    - name: ndots
-      value: "1"
-  hostname: sandbox
-  initContainers:
-  - command:
-    - /bin/sh
-    - /etc/sandboxc/gate.sh
-    image: localhost/sandboxc-router:0.1.0
-    imagePullPolicy: Never
-    name: gate
-    securityContext:
-      allowPrivilegeEscalation: false
-      capabilities:
-        drop:
-        - ALL
-      readOnlyRootFilesystem: true
-      runAsGroup: 990
-      runAsUser: 990
-    volumeMounts:
-    - mountPath: /etc/sandboxc
-      name: files
-      readOnly: true
-  restartPolicy: Never
-  securityContext:
-    sysctls:
-    - name: net.ipv6.conf.all.disable_ipv6
-      value: "1"
-    - name: net.ipv6.conf.default.disable_ipv6
-      value: "1"
-  terminationGracePeriodSeconds: 5
-  volumes:
-  - configMap:
-      name: sandboxc-201d0c6d75bc-agent-files
-    name: files
-  - name: home
-    persistentVolumeClaim:
-      claimName: sandboxc-home-a3b353488c4f
-  - hostPath:
-      path: /home/me/src/minimal
-    name: workspace
-  - hostPath:
-      path: /home/me/src/minimal/.sandboxc
-    name: protect-0
+  name: sandboxc-270a8a569cf4-agent-files
 END_OF_MANIFEST
 }
 
-podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-201d0c6d75bc-net >/dev/null
-# From an empty directory: kube play would build an image from a directory that is named like one.
-cd "$work"
-manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-    --no-hosts --network sandboxc-201d0c6d75bc-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-podman network connect sandboxc-egress-ffa2da3e sandboxc-201d0c6d75bc-router-infra
-podman pod start sandboxc-201d0c6d75bc-router >/dev/null
-podman exec --privileged=false sandboxc-201d0c6d75bc-router-router /bin/sh /etc/sandboxc/entry.sh ready
-podman pod start sandboxc-201d0c6d75bc-default >/dev/null
-phase=running
-podman logs --follow sandboxc-201d0c6d75bc-default-agent &
-log_reader=$!
-code=$(podman wait sandboxc-201d0c6d75bc-default-agent)
-# What it has not read when the container goes is lost.
-wait "$log_reader" || true
-log_reader=
-exit "$code"
+main
