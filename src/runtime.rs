@@ -21,6 +21,7 @@ pub mod output;
 pub mod podman;
 pub mod redact;
 pub mod registry;
+pub mod router_image;
 pub mod session;
 pub mod state;
 pub mod stop;

@@ -126,7 +126,7 @@ fn one_module_names_the_yaml_crate() {
 /// A podman of another making would hand the caller's environment to its helpers, and the host's defaults to containers.
 #[test]
 fn every_podman_is_made_in_one_place() {
-    let known = ["\"podman\"", "\"systemctl\"", "\"id\"", "generator"];
+    let known = ["\"podman\"", "\"systemctl\"", "\"id\"", "generator", "interpreter"];
     let files = sources(&root().join("src"));
     for path in files.into_iter().filter(|path| !path.ends_with("tests.rs")) {
         let code = code(&path);

@@ -1,0 +1,157 @@
+//! The router's image: one program that lies beside ours, wrapped by us. No registry, no distribution, no build.
+//!
+//! Its tag is the hash of the program, so what a plan names is what runs. A program that is not static brings the few
+//! libraries of this machine that it names, as `cargo install` makes it.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::RuntimeError;
+use super::podman::Podman;
+
+mod archive;
+mod elf;
+
+use archive::Archive;
+
+/// The program's name, here and in its image.
+const PROGRAM: &str = "sandboxc-router";
+
+/// Where it may lie, from the directory of our own program: beside it, or where packages keep what nobody calls by name.
+const PLACES: [&str; 3] = ["", "../libexec/sandboxc", "../lib/sandboxc"];
+
+/// Digits of the hash in the tag.
+const DIGITS: usize = 16;
+
+/// Larger than any build of it, symbols included.
+const LARGEST: u64 = 1 << 30;
+
+/// The program, read.
+#[derive(Debug)]
+pub struct RouterImage {
+    /// As in the image, the program first.
+    files: Vec<(PathBuf, Vec<u8>)>,
+    /// As OCI calls it.
+    architecture: &'static str,
+    sha256: String,
+}
+
+impl RouterImage {
+    /// The program that belongs to this one.
+    ///
+    /// # Errors
+    /// Where it is nowhere, or is no program for Linux.
+    pub fn find() -> Result<Self, RuntimeError> {
+        let own = std::env::current_exe().map_err(RuntimeError::io("finding the own program"))?;
+        let dir = own.parent().unwrap_or(Path::new("/"));
+        let places = PLACES.map(|place| dir.join(place).join(PROGRAM));
+        let found = places.iter().find(|path| path.is_file()).ok_or_else(|| {
+            RuntimeError::Host(format!(
+                "{PROGRAM} is not beside {}: install it there, or name an image of it with `router_image` in the server \
+                 config",
+                own.display()
+            ))
+        })?;
+        Self::read(found)
+    }
+
+    /// The image of a program.
+    pub fn read(path: &Path) -> Result<Self, RuntimeError> {
+        let doing = || RuntimeError::io(format!("reading {}", path.display()));
+        if fs::metadata(path).map_err(doing())?.len() > LARGEST {
+            return Err(RuntimeError::Host(format!("{} is too large for a router", path.display())));
+        }
+        let bytes = fs::read(path).map_err(doing())?;
+        let failed = |why: String| RuntimeError::Host(format!("{}: {why}", path.display()));
+        let elf = elf::read(&bytes).map_err(|why| failed(why.to_owned()))?;
+        let mut files = vec![(PathBuf::from(PROGRAM), bytes)];
+        if let Some(interpreter) = elf.interpreter {
+            for library in libraries(&interpreter, path).map_err(failed)? {
+                let text = fs::read(&library).map_err(RuntimeError::io(format!("reading {}", library.display())))?;
+                files.push((library, text));
+            }
+        }
+        let sha256 = hash_of(&files);
+        Ok(Self { files, architecture: elf.architecture, sha256 })
+    }
+
+    /// Its name in podman.
+    pub fn reference(&self) -> String {
+        format!("localhost/{PROGRAM}:{}", self.sha256.get(..DIGITS).unwrap_or_default())
+    }
+
+    /// An OCI archive for `podman load`. The same program gives the same bytes.
+    pub fn archive(&self) -> Vec<u8> {
+        let files: Vec<(&Path, &[u8])> =
+            self.files.iter().map(|(path, text)| (path.as_path(), text.as_slice())).collect();
+        let archive = Archive {
+            reference: &self.reference(),
+            architecture: self.architecture,
+            entrypoint: PROGRAM,
+            files: &files,
+        };
+        archive.write()
+    }
+
+    /// Gives it to podman, unless podman has it.
+    pub fn load(&self, podman: &Podman) -> Result<(), RuntimeError> {
+        let reference = self.reference();
+        if podman.output(&["image", "exists", &reference], None)?.status.success() {
+            return Ok(());
+        }
+        let mut command = podman.command(&["load", "--quiet"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(RuntimeError::NoPodman)?;
+        // podman may end early on its own error, which its exit status then tells.
+        if let Some(mut pipe) = child.stdin.take() {
+            let _ = pipe.write_all(&self.archive());
+        }
+        let output = child.wait_with_output().map_err(RuntimeError::io("waiting for podman"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(RuntimeError::Podman { what: format!("loading {reference}"), said: super::podman::said(&output) })
+    }
+}
+
+/// The hash of the program alone where it is all there is, so that anybody can compute it.
+fn hash_of(files: &[(PathBuf, Vec<u8>)]) -> String {
+    let one = |bytes: &[u8]| archive::hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
+    if let [(_, program)] = files {
+        return one(program);
+    }
+    let list: String = files.iter().map(|(path, text)| format!("{} {}\n", one(text), path.display())).collect();
+    one(list.as_bytes())
+}
+
+/// The libraries that a program is loaded with, its loader included, as the loader itself tells.
+fn libraries(interpreter: &Path, program: &Path) -> Result<Vec<PathBuf>, String> {
+    let output = Command::new(interpreter).arg("--list").arg(program).env_clear().stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("asking {} for its libraries: {error}", interpreter.display()))?;
+    if !output.status.success() {
+        return Err(format!(
+            "{} cannot load it: {}",
+            interpreter.display(),
+            String::from_utf8_lossy(&output.stderr).trim()
+        ));
+    }
+    let mut all = listed(&String::from_utf8_lossy(&output.stdout));
+    all.push(interpreter.to_owned());
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+/// The paths in lines like `libc.so.6 => /lib/libc.so.6 (0x7f…)` and `/lib64/ld-linux-x86-64.so.2 (0x7f…)`.
+fn listed(text: &str) -> Vec<PathBuf> {
+    let path = |line: &str| {
+        let right = line.split_once("=>").map_or(line, |(_, right)| right);
+        right.split_whitespace().next().filter(|word| word.starts_with('/')).map(PathBuf::from)
+    };
+    text.lines().filter_map(path).collect()
+}
+
+#[cfg(test)]
+mod tests;
