@@ -18,6 +18,7 @@ pub mod netlog;
 pub mod objects;
 pub mod orphans;
 pub mod output;
+pub mod pins;
 pub mod podman;
 pub mod redact;
 pub mod registry;

@@ -3,11 +3,12 @@
 //! Every target writes these values field by field, without `..`, so that a new field cannot be lost in one of them. What
 //! a target or a version of podman needs said differently is decided in `emit`; what a container may do is decided here.
 
+mod held;
 mod make;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -307,6 +308,21 @@ pub struct Device {
     pub path: PathBuf,
     /// Where it was given.
     pub from: Place,
+}
+
+impl Container {
+    /// What of the host it is given, by paths that podman looks up again.
+    pub fn host_mounts(&self) -> impl Iterator<Item = (&Path, &Mount)> {
+        self.mounts.iter().filter_map(|mount| match &mount.source {
+            Source::Host(path) => Some((path.as_path(), mount)),
+            Source::Files { .. } | Source::Volume(_) | Source::Material { .. } => None,
+        })
+    }
+
+    /// True if the name of a source is one that the container itself can change, were it not mounted on itself.
+    pub fn writes_name_of(&self, source: &Path) -> bool {
+        self.host_mounts().any(|(around, mount)| !mount.read_only && source != around && source.starts_with(around))
+    }
 }
 
 impl Pod {

@@ -8,13 +8,14 @@ use super::conmon::{all_run, settle};
 use super::ctrlog;
 use super::doctor::MEND_IDS;
 use super::fault::point;
+use super::pins::{self, HostMount, Pins};
 use super::podman::Podman;
 use super::state::State;
 use crate::config::Limits;
 use crate::emit::tree::Compiled;
 use crate::emit::{network, update_args};
 use crate::plan::Plan;
-use crate::plan::pod::{GATE_PASSED, Pod, Role};
+use crate::plan::pod::{GATE_PASSED, Mount, Pod, Role};
 
 /// A session that is being set up, runs, or is being taken down.
 #[derive(Debug)]
@@ -40,13 +41,16 @@ impl<'a> Session<'a> {
         Self { podman, state, plan, compiled }
     }
 
-    /// Images, networks, router ready, agent pod created and verified, gate passed, forwarder up.
+    /// Sources of mounts held, networks, router ready, agent pod created and verified, gate passed, forwarder up.
     /// `may_go_on` is asked between the steps, so that a signal is not overlooked.
     pub fn set_up(&self, may_go_on: &(dyn Fn() -> Result<(), RuntimeError> + Sync)) -> Result<(), SetupError> {
+        let mount =
+            |(source, mount): (_, &'a Mount)| HostMount { source, target: &mount.target, read_only: mount.read_only };
+        let pins = Pins::open(self.plan.agent.main.host_mounts().map(mount)).map_err(SetupError::Failed)?;
         self.networks()?;
         point("networks-made");
         may_go_on().map_err(SetupError::Failed)?;
-        self.pods().map_err(|error| SetupError::Failed(self.explain(error)))?;
+        self.pods(&pins).map_err(|error| SetupError::Failed(self.explain(error)))?;
         point("pods-up");
         may_go_on().map_err(SetupError::Failed)
     }
@@ -117,10 +121,10 @@ impl<'a> Session<'a> {
     }
 
     /// Router and agent pod side by side: the forwarder connects only when the agent does.
-    fn pods(&self) -> Result<(), RuntimeError> {
+    fn pods(&self, pins: &Pins) -> Result<(), RuntimeError> {
         let (router, agent) = thread::scope(|scope| {
             let router = scope.spawn(|| self.router());
-            let agent = self.agent();
+            let agent = self.agent(pins);
             (joined(router.join()), agent)
         });
         router.and(agent)
@@ -134,8 +138,10 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn agent(&self) -> Result<(), RuntimeError> {
+    fn agent(&self, pins: &Pins) -> Result<(), RuntimeError> {
         self.pod(&self.plan.agent, "the agent pod", "forwarder", &self.compiled.stream.agent.text())?;
+        // Nothing runs in it but podman's init.
+        pins.verify(pins::root_of(self.podman, &self.plan.names.agent_container())?)?;
         match &self.plan.network {
             Some(_) => ctrlog::wait_until(&self.state.log("forwarder"), GATE_PASSED, "the agent pod"),
             None => Ok(()),

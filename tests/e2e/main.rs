@@ -27,6 +27,7 @@ mod memory;
 mod network;
 mod outputs;
 mod overrides;
+mod pins;
 mod protect;
 mod quadlet;
 mod quadlet_images;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use super::held;
 use super::{
     Attachment, Container, Dns, EnvValue, FILES_AT, FileSet, GATE_PASSED, Label, MaterialSet, Mount, NetworkKind, Pod,
     Proc, Pull, Role, Seccomp, Source,
@@ -260,6 +261,8 @@ impl Maker<'_> {
             let name = format!("mount-{index}");
             mounts.push(host(&name, extra.source.clone(), &extra.target, extra.read_only, &extra.from));
         }
+        let held = held::held(&mounts);
+        mounts.extend(held);
         let has_directory = !matches!(self.materials.map(|m| &m.store), Some(MaterialStore::Secrets(_)));
         if self.has(Part::Secrets) && has_directory {
             mounts.push(material(MaterialSet::Secrets, None, trust::SECRETS_AT));

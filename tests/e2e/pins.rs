@@ -1,0 +1,136 @@
+//! What was checked is what is mounted: sources whose names somebody inside a sandbox can change.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::harness::{REPO, SERVER, Sandbox, code, left_over, text};
+
+/// A workspace with `data`, mounted read-write at `/data`, and a directory of the host that nobody was given.
+struct Ground {
+    sandbox: Sandbox,
+}
+
+impl Ground {
+    fn new(identity: &str) -> Self {
+        Self::with(identity, "")
+    }
+
+    fn with(identity: &str, more: &str) -> Self {
+        let mounts = "mounts: [{source: ../data, target: /data, read_only: false}, {source: ../conf, target: /conf}]\n";
+        let sandbox = Sandbox::with(&format!("{REPO}identity: {identity}\n{mounts}{more}"), SERVER);
+        fs::create_dir(sandbox.scratch("private")).unwrap();
+        fs::write(sandbox.scratch("private/key"), "SECRET\n").unwrap();
+        fs::create_dir(sandbox.repo().join("data")).unwrap();
+        fs::write(sandbox.repo().join("data/file"), "data\n").unwrap();
+        fs::write(sandbox.repo().join("conf"), "conf\n").unwrap();
+        Self { sandbox }
+    }
+
+    /// A directory for the head of `PATH`, with a podman that runs a line before each call whose arguments match.
+    fn podman_before(&self, pattern: &str, line: &str) -> PathBuf {
+        let dir = self.sandbox.scratch("bin");
+        let real = text(&Command::new("sh").args(["-c", "command -v podman"]).output().unwrap().stdout);
+        let script = format!("#!/bin/sh\ncase \"$*\" in {pattern}) {line} ;; esac\nexec {} \"$@\"\n", real.trim());
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("podman"), script).unwrap();
+        fs::set_permissions(dir.join("podman"), fs::Permissions::from_mode(0o755)).unwrap();
+        dir
+    }
+
+    /// What an agent in the same workspace could do between our look and podman's: once, put something in place of a name.
+    fn swap(&self, name: &str, new: &str) -> String {
+        let (repo, private) = (self.sandbox.repo(), self.sandbox.scratch("private"));
+        format!(
+            "cd {}; [ -e away ] || {{ mv {name} away; private={}; {new}; }}; cd - >/dev/null",
+            repo.display(),
+            private.display()
+        )
+    }
+
+    fn run(&self, path: &std::path::Path, script: &str) -> Output {
+        let path = format!("{}:{}", path.display(), std::env::var("PATH").unwrap());
+        self.sandbox.command(&["run", "--", "sh", "-c", script]).env("PATH", path).output().unwrap()
+    }
+}
+
+const LOOK: &str = "touch started; cat /data/* /conf; touch /data/written";
+
+/// Nothing ran, nothing was read or written outside, nothing is left.
+fn refused(ground: &Ground, output: &Output, word: &str) {
+    let said = text(&output.stderr);
+    assert_eq!((code(output), text(&output.stdout).as_str()), (125, ""), "{said}");
+    assert!(said.contains(word), "{said}");
+    for dir in ["repo", "private", "away"] {
+        let dir = ground.sandbox.scratch(dir);
+        assert!(!dir.join("started").exists() && !dir.join("written").exists(), "{}", dir.display());
+    }
+    assert!(!ground.sandbox.repo().join("data/written").exists());
+}
+
+#[test]
+fn run_does_not_start_where_a_source_was_swapped_after_it_was_checked() {
+    for identity in ["host-user", "root"] {
+        for (name, new, word) in [
+            ("data", "ln -s $private data", "the agent pod"),
+            ("data", "mkdir data", "data is not what the sandbox has at"),
+            ("conf", "ln -s $private/key conf", "conf is not what the sandbox has at"),
+            ("conf", "cp $private/key conf", "conf is not what the sandbox has at"),
+            (".sandboxc", "mkdir .sandboxc", "the command was not started"),
+        ] {
+            let ground = Ground::new(identity);
+            let bin = ground.podman_before("*'kube play'*", &ground.swap(name, new));
+            refused(&ground, &ground.run(&bin, LOOK), word);
+        }
+    }
+    assert_eq!(left_over(), Vec::<String>::new());
+}
+
+#[test]
+fn run_does_not_start_in_a_workspace_that_the_sandbox_around_it_has_swapped() {
+    let ground = Ground::new("host-user");
+    let (repo, away) = (ground.sandbox.repo(), ground.sandbox.scratch("away"));
+    let (repo, away) = (repo.display(), away.display());
+    // Everything that is mounted is there, so podman mounts it.
+    let line = format!("[ -e {away} ] || {{ mv {repo} {away}; ln -s private {repo}; cp -r {away}/. {repo}/; }}");
+    refused(&ground, &ground.run(&ground.podman_before("*'kube play'*", &line), LOOK), "the command was not started");
+    assert!(ground.sandbox.scratch("private/data/file").exists());
+}
+
+#[test]
+fn nobody_inside_swaps_the_source_of_the_next_start_and_what_is_in_it_is_theirs() {
+    for identity in ["host-user", "root"] {
+        let ground = Ground::new(identity);
+        let (repo, private) = (ground.sandbox.repo(), ground.sandbox.scratch("private"));
+        let script = format!(
+            "for name in data conf; do rm -r $name; mv $name gone; ln -sfn {} $name; mv -T new $name; done 2>/dev/null; \
+             mkdir new; mv -T new data; rmdir data; echo twin >data/twin; cat /data/twin; echo more >>conf; ls -d data",
+            private.display()
+        );
+        let output = ground.run(&ground.podman_before("never", "true"), &script);
+        assert_eq!(text(&output.stdout), "twin\ndata\n", "{identity}: {}", text(&output.stderr));
+        for name in ["data", "conf"] {
+            let meta = fs::symlink_metadata(repo.join(name)).unwrap();
+            assert!(!meta.is_symlink(), "{identity}: {name}");
+        }
+        let output = ground.run(&ground.podman_before("never", "true"), LOOK);
+        assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "twin\nconf\nmore\n"), "{identity}");
+        assert!(repo.join("data/written").exists());
+    }
+}
+
+#[test]
+fn a_link_that_was_there_before_is_followed_once_when_the_config_is_read_and_never_out_of_the_workspace() {
+    let ground = Ground::new("host-user");
+    let repo = ground.sandbox.repo();
+    fs::rename(repo.join("data"), repo.join("real")).unwrap();
+    symlink("real", repo.join("data")).unwrap();
+    let output = ground.run(&ground.podman_before("never", "true"), LOOK);
+    assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "data\nconf\n"), "{}", text(&output.stderr));
+    fs::remove_file(repo.join("data")).unwrap();
+    symlink(ground.sandbox.scratch("private"), repo.join("data")).unwrap();
+    let output = ground.run(&ground.podman_before("never", "true"), LOOK);
+    assert_eq!(code(&output), 125);
+    assert!(text(&output.stderr).contains("outside the workspace"), "{}", text(&output.stderr));
+}
