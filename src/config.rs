@@ -42,7 +42,7 @@ mod vars;
 mod vault;
 pub mod yaml;
 
-pub use home::SHARED_HOME;
+pub use home::{SHARED_HOME, private_home};
 pub use load::{DEFAULT_ALLOW_FILE, entry_path, load, read_secrets};
 pub use overrides::OVERRIDES;
 pub use resolved::*;

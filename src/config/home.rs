@@ -42,6 +42,21 @@ pub(super) fn read(node: &Node, d: &mut Diagnostics) -> Option<Located<Home>> {
     }
 }
 
+/// The name of the home volume of an entry of `repos`, or of a workspace without one.
+pub fn private_home(entry: Option<&str>, workspace: &Path) -> String {
+    let mut hash = Sha256::new();
+    match entry {
+        Some(entry) => hash.update(["entry:", entry].concat()),
+        None => hash.update([b"workspace:", workspace.as_os_str().as_bytes()].concat()),
+    }
+    let digits = hash.finalize().iter().take(HASH_BYTES).fold(String::new(), |mut digits, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    });
+    format!("{SHARED_HOME}-{digits}")
+}
+
 /// The volume's name, and who said so.
 pub(super) fn volume(
     said: Option<Located<Home>>,
@@ -52,19 +67,7 @@ pub(super) fn volume(
     let kind = said.as_ref().map_or(Home::Private, |said| said.value);
     let name = match kind {
         Home::Shared => SHARED_HOME.to_owned(),
-        Home::Private => {
-            let mut hash = Sha256::new();
-            match entry {
-                Some(entry) => hash.update(["entry:", entry].concat()),
-                None => hash.update([b"workspace:", workspace.as_os_str().as_bytes()].concat()),
-            }
-            let digits = hash.finalize().iter().take(HASH_BYTES).fold(String::new(), |mut digits, byte| {
-                // Writing to a String cannot fail.
-                let _ = write!(digits, "{byte:02x}");
-                digits
-            });
-            format!("{SHARED_HOME}-{digits}")
-        }
+        Home::Private => private_home(entry, workspace),
     };
     said.map_or_else(|| Sourced::built_in(name.clone()), |said| sources.sourced(said.map(|_| name.clone())))
 }

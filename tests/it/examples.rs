@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sandboxc::config::{Inputs, Loaded, load};
+use sandboxc::config::{Inputs, Loaded, SHARED_HOME, load, private_home};
 use sandboxc::emit::{File, Podman, tree};
 use sandboxc::plan::{Command, Keeper, Plan, Request, plan};
 
@@ -50,6 +50,9 @@ fn planned_for(example: &str, keeper: Keeper<'_>) -> Plan {
     }
     if resolved.workspace.target == resolved.workspace.source {
         resolved.workspace.target.clone_from(&home);
+    }
+    if resolved.name.is_none() && resolved.home_volume.value != SHARED_HOME {
+        resolved.home_volume.value = private_home(None, &home);
     }
     resolved.workspace.source = home;
     let words = resolved.command.iter().map(|word| word.value.clone()).collect();

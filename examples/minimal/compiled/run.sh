@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 034c9b553d70, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 98cbba6090b3, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-034c9b553d70-router-router sandboxc-034c9b553d70-default-forwarder sandboxc-034c9b553d70-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-034c9b553d70-router sandboxc-034c9b553d70-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-98cbba6090b3-router-router sandboxc-98cbba6090b3-default-forwarder sandboxc-98cbba6090b3-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-98cbba6090b3-router sandboxc-98cbba6090b3-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-034c9b553d70-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-034c9b553d70-router-files sandboxc-034c9b553d70-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-98cbba6090b3-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-98cbba6090b3-router-files sandboxc-98cbba6090b3-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -31,19 +31,19 @@ trap 'phase=ended; exit 143' TERM
 
 main() {
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-034c9b553d70-net >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-98cbba6090b3-net >/dev/null
     # From an empty directory: kube play would build an image from a directory that is named like one.
     cd "$work"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-        --no-hosts --network sandboxc-034c9b553d70-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-    podman network connect sandboxc-egress-ffa2da3e sandboxc-034c9b553d70-router-infra
-    podman pod start sandboxc-034c9b553d70-router >/dev/null
-    podman exec --privileged=false sandboxc-034c9b553d70-router-router /bin/sh /etc/sandboxc/entry.sh ready
-    podman pod start sandboxc-034c9b553d70-default >/dev/null
+        --no-hosts --network sandboxc-98cbba6090b3-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-98cbba6090b3-router-infra
+    podman pod start sandboxc-98cbba6090b3-router >/dev/null
+    podman exec --privileged=false sandboxc-98cbba6090b3-router-router /bin/sh /etc/sandboxc/entry.sh ready
+    podman pod start sandboxc-98cbba6090b3-default >/dev/null
     phase=running
-    podman logs --follow sandboxc-034c9b553d70-default-agent &
+    podman logs --follow sandboxc-98cbba6090b3-default-agent &
     log_reader=$!
-    code=$(podman wait sandboxc-034c9b553d70-default-agent)
+    code=$(podman wait sandboxc-98cbba6090b3-default-agent)
     # What it has not read when the container goes is lost.
     wait "$log_reader" || true
     log_reader=
@@ -52,23 +52,23 @@ main() {
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 034c9b553d70, session default, for podman 5.4
+# sandboxc plan 98cbba6090b3, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-034c9b553d70-net
-#   podman kube play --network sandboxc-034c9b553d70-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-034c9b553d70-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-98cbba6090b3-net
+#   podman kube play --network sandboxc-98cbba6090b3-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-98cbba6090b3-router-infra
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-034c9b553d70-net
-#   podman volume rm --force sandboxc-034c9b553d70-router-files sandboxc-034c9b553d70-agent-files
+#   podman network rm sandboxc-98cbba6090b3-net
+#   podman volume rm --force sandboxc-98cbba6090b3-router-files sandboxc-98cbba6090b3-agent-files
 #
 # Permissions, and where each was given:
 #   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:6)
 #   env      HOME  (built in)
-#   home     volume sandboxc-home-db560a575a51 at /home/agent  (built in)
+#   home     volume sandboxc-home-210d47917b78 at /home/agent  (built in)
 #   identity host-user: no capabilities  (built in)
 #   image    agent localhost/sandboxc-agent:0.1.0  (built in)
 #   image    router localhost/sandboxc-router:0.1.0  (built in)
@@ -78,13 +78,13 @@ apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-034c9b553d70-router-infra
+    io.podman.annotations.infra.name: sandboxc-98cbba6090b3-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 034c9b553d70
+    io.sandboxc.plan: 98cbba6090b3
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-034c9b553d70-router
+  name: sandboxc-98cbba6090b3-router
 spec:
   containers:
   - command:
@@ -124,22 +124,22 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-034c9b553d70-router-files
+      name: sandboxc-98cbba6090b3-router-files
     name: files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-034c9b553d70-agent-infra
+    io.podman.annotations.infra.name: sandboxc-98cbba6090b3-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 034c9b553d70
+    io.sandboxc.plan: 98cbba6090b3
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-034c9b553d70-default
+  name: sandboxc-98cbba6090b3-default
 spec:
   containers:
   - command:
@@ -231,11 +231,11 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-034c9b553d70-agent-files
+      name: sandboxc-98cbba6090b3-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
-      claimName: sandboxc-home-db560a575a51
+      claimName: sandboxc-home-210d47917b78
   - hostPath:
       path: /home/me/src/minimal
     name: workspace
@@ -657,10 +657,10 @@ data:
     server=/api.example.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: 034c9b553d70
+    io.sandboxc.plan: 98cbba6090b3
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-034c9b553d70-router-files
+  name: sandboxc-98cbba6090b3-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -759,10 +759,10 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 034c9b553d70
+    io.sandboxc.plan: 98cbba6090b3
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-034c9b553d70-agent-files
+  name: sandboxc-98cbba6090b3-agent-files
 END_OF_MANIFEST
 }
 
