@@ -5,16 +5,40 @@
 //!
 //! [`Policy::decide`]: crate::policy::Policy::decide
 
+mod answer;
 pub mod clear;
+pub mod command;
 pub mod confine;
 pub mod credential;
 pub mod dns;
+mod entry;
+mod exchange;
 pub mod gate;
 pub mod git;
 pub mod graphql;
+mod h2;
 pub mod handover;
+pub mod hello;
+mod http1;
+pub mod limits;
+pub mod live;
+pub mod log;
+pub mod message;
+pub mod mint;
+mod passthrough;
 pub mod pod_file;
 pub mod policy_file;
+mod proxy;
+mod refusal;
+mod relay;
+pub mod run;
+mod settle;
+mod stream;
+mod tcp;
+mod tls;
+mod upgrade;
+mod upstream;
 pub mod websocket;
+mod worker;
 
 pub use policy_file::PolicyFile;

@@ -74,10 +74,28 @@ pub enum Reason {
     Denied,
     /// The server's `ceiling` does not match.
     AboveCeiling,
-    /// The name did not resolve, or to an address that the guard refuses.
+    /// The name leads to an address that the guard refuses.
     AddressRefused,
+    /// The name does not resolve to any address. Never the answer of [`Policy::decide`].
+    NoAddress,
+    /// The name has IPv6 addresses alone. Never the answer of [`Policy::decide`].
+    Ipv6Only,
+    /// No resolver answered, or none that would. Never the answer of [`Policy::decide`].
+    ResolverFailed,
     /// Allowed and resolved, but the host did not answer. Never the answer of [`Policy::decide`].
     UpstreamFailed,
+    /// The host took the connection and said nothing for too long. Never the answer of [`Policy::decide`].
+    UpstreamTimeout,
+    /// The host's certificate is not for it, or of nobody that the router trusts. Never the answer of [`Policy::decide`].
+    UpstreamUntrusted,
+    /// The host's answer is no HTTP, or has two readings. Never the answer of [`Policy::decide`].
+    UpstreamMalformed,
+    /// The head of the host's answer is larger than the router takes. Never the answer of [`Policy::decide`].
+    UpstreamHeadTooLarge,
+    /// The host's answer could not be cleared of credentials. Never the answer of [`Policy::decide`].
+    UpstreamUnreadable,
+    /// The router holds as much as it can. Never the answer of [`Policy::decide`].
+    RouterFull,
     /// The path has no safe canonical form.
     BadPath,
     /// The path's entries do not name the method.
@@ -110,7 +128,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 33] = [
         Self::Allowed,
         Self::BadHost,
         Self::NotTls,
@@ -120,7 +138,16 @@ impl Reason {
         Self::Denied,
         Self::AboveCeiling,
         Self::AddressRefused,
+        Self::NoAddress,
+        Self::Ipv6Only,
+        Self::ResolverFailed,
         Self::UpstreamFailed,
+        Self::UpstreamTimeout,
+        Self::UpstreamUntrusted,
+        Self::UpstreamMalformed,
+        Self::UpstreamHeadTooLarge,
+        Self::UpstreamUnreadable,
+        Self::RouterFull,
         Self::BadPath,
         Self::MethodNotAllowed,
         Self::PathNotAllowed,
@@ -149,7 +176,16 @@ impl Reason {
             Self::Denied => "denied",
             Self::AboveCeiling => "above-ceiling",
             Self::AddressRefused => "address-refused",
+            Self::NoAddress => "no-address",
+            Self::Ipv6Only => "ipv6-only",
+            Self::ResolverFailed => "resolver-failed",
             Self::UpstreamFailed => "upstream-failed",
+            Self::UpstreamTimeout => "upstream-timeout",
+            Self::UpstreamUntrusted => "upstream-untrusted",
+            Self::UpstreamMalformed => "upstream-malformed",
+            Self::UpstreamHeadTooLarge => "upstream-head-too-large",
+            Self::UpstreamUnreadable => "upstream-unreadable",
+            Self::RouterFull => "router-full",
             Self::BadPath => "bad-path",
             Self::MethodNotAllowed => "method-not-allowed",
             Self::PathNotAllowed => "path-not-allowed",
@@ -178,8 +214,17 @@ impl Reason {
             Self::PortNotAllowed => "the entry for this host does not name this port",
             Self::Denied => "the server's deny list names it",
             Self::AboveCeiling => "the server's ceiling does not include it",
-            Self::AddressRefused => "the name does not resolve to an address that may be reached",
+            Self::AddressRefused => "the name leads to an address that may not be reached",
+            Self::NoAddress => "the name does not resolve",
+            Self::Ipv6Only => "the host has IPv6 addresses only, and the router has no IPv6",
+            Self::ResolverFailed => "the resolver did not answer, or refused",
             Self::UpstreamFailed => "the host is allowed but did not answer",
+            Self::UpstreamTimeout => "the host is allowed but did not answer in time",
+            Self::UpstreamUntrusted => "the host's certificate cannot be verified",
+            Self::UpstreamMalformed => "the host's answer is malformed or can be read in two ways",
+            Self::UpstreamHeadTooLarge => "the headers of the host's answer are larger than 256 KiB",
+            Self::UpstreamUnreadable => "the host's answer is in an encoding in which credentials could hide",
+            Self::RouterFull => "the router has too many connections, requests or bodies at once",
             Self::BadPath => "the path holds `..`, `//`, `\\`, an encoded control byte, or is encoded twice",
             Self::MethodNotAllowed => "no entry for this host permits this method here",
             Self::PathNotAllowed => "no entry for this host permits this path",
@@ -213,7 +258,21 @@ impl Reason {
                 "if the host is meant to be private, say `private: true` on its entry or name its range in the \
                  server's network.reachable"
             }
-            Self::UpstreamFailed => "try again later",
+            Self::NoAddress => "check the spelling; the resolver may not know the name",
+            Self::Ipv6Only => "use a host that has an IPv4 address",
+            Self::ResolverFailed => {
+                "try again later; `network.upstream_dns` in the server config names other resolvers"
+            }
+            Self::UpstreamFailed | Self::UpstreamTimeout => "try again later",
+            Self::UpstreamUntrusted => {
+                "if it is of an authority of your own, name that in the server's network.extra_ca"
+            }
+            Self::UpstreamMalformed => {
+                "the server has to be repaired; the router passes on only what every client reads alike"
+            }
+            Self::UpstreamHeadTooLarge => "the server has to send fewer or shorter headers",
+            Self::UpstreamUnreadable => "ask for the resource without Accept-Encoding",
+            Self::RouterFull => "end some connections and try again",
             Self::BadPath => "request the resource by its plain path",
             Self::MethodNotAllowed => "add the method to the entry's `methods`",
             Self::PathNotAllowed => "add the path to the entry's `paths`",

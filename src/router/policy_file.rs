@@ -95,7 +95,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 4096, request_head: 64 << 10, answer_head: 256 << 10, waiting_heads: 16 << 20, bodies: 16 }
+        Self { connections: 4096, request_head: 128 << 10, answer_head: 256 << 10, waiting_heads: 16 << 20, bodies: 16 }
     }
 }
 

@@ -57,7 +57,13 @@ done
 # The router starts before anything is behind it, as its egress network comes later.
 {
     code=0
-    contained "$work/router" /proc/self/ns/net "$bind" /bin/sh /etc/sandboxc/entry.sh >>"$work/out" 2>>"$work/err" || code=$?
+    if [ -n "$program" ]; then
+        mkdir -p "$work/materials"
+        setpriv --reuid=990 --regid=990 --clear-groups --no-new-privs --bounding-set="$bind" --inh-caps="$bind" \
+            --ambient-caps="$bind" -- "$program" router "$work/router/policy.json" "$work/materials" >>"$work/out" 2>>"$work/err" || code=$?
+    else
+        contained "$work/router" /proc/self/ns/net "$bind" /bin/sh /etc/sandboxc/entry.sh >>"$work/out" 2>>"$work/err" || code=$?
+    fi
     echo "$code" >"$work/router.exit"
 } &
 ip address add "$egress_address/24" dev lo

@@ -56,9 +56,15 @@ impl World {
             return None;
         }
         let policy = resolved.policy.clone();
-        let net = plan_of(resolved, &["true"]).network.expect("a sandboxed network");
+        let plan = plan_of(resolved, &["true"]);
+        let net = plan.network.clone().expect("a sandboxed network");
         let work = tempfile::tempdir().expect("a directory");
         Self::write(work.path(), &net, &policy, edit);
+        if is_program() {
+            let file = sandboxc::emit::router::policy_file(&plan).expect("policy.json");
+            fs::write(work.path().join("router/policy.json"), serde_json::to_vec_pretty(&file).expect("JSON"))
+                .expect("a file");
+        }
         super::mint::mint(work.path(), &policy);
         let holders = [hold_namespace(), hold_namespace()];
         let [router, agent] = [0, 1].map(|i| namespace_of(&holders[i]));
@@ -85,13 +91,19 @@ impl World {
         self.wait("the router's start", || self.read("started").contains("started"));
         self.wait("the router", || self.read("err").contains("router: ready\n"));
         self.wait("the internet", || self.read("upstream.out").contains("ready"));
-        let status = self.contained(&["/bin/sh", "/etc/sandboxc/entry.sh", "ready"]).status().expect("nsenter");
-        assert!(status.success(), "entry.sh ready: {status}\n{}", self.diagnostics());
+        if !is_program() {
+            self.is_ready();
+        }
         // Looked up, not tried: a connection would be the first line of the log.
         let tables = format!("/proc/{}/net/tcp", self.children[2].id());
         let [a, b, c, d] = self.net.web_loopback.octets();
         let listener = format!(" {d:02X}{c:02X}{b:02X}{a:02X}:01BB ");
         self.wait("the forwarder", || fs::read_to_string(&tables).is_ok_and(|table| table.contains(&listener)));
+    }
+
+    fn is_ready(&self) {
+        let status = self.contained(&["/bin/sh", "/etc/sandboxc/entry.sh", "ready"]).status().expect("nsenter");
+        assert!(status.success(), "entry.sh ready: {status}\n{}", self.diagnostics());
     }
 
     /// A command inside the router container.
@@ -108,9 +120,10 @@ impl World {
     pub fn entry_pid(&self) -> u32 {
         let mut found = None;
         self.wait("entry.sh", || {
-            found = descendants(self.children[0].id())
-                .into_iter()
-                .find(|pid| command_line(*pid).starts_with("/bin/sh /etc/sandboxc/entry.sh "));
+            found = descendants(self.children[0].id()).into_iter().find(|pid| {
+                let line = command_line(*pid);
+                line.starts_with("/bin/sh /etc/sandboxc/entry.sh ") || line.contains("sandboxc-router router ")
+            });
             let ended = self.read("router.exit");
             assert!(ended.is_empty(), "the router ended with {ended}{}", self.diagnostics());
             found.is_some()
@@ -209,6 +222,11 @@ impl Drop for World {
     }
 }
 
+/// The router program instead of nginx.
+pub fn is_program() -> bool {
+    std::env::var_os("SANDBOXC_IT_PROGRAM").is_some()
+}
+
 /// A process that holds a network namespace until its standard input ends.
 fn hold_namespace() -> Child {
     let child = Command::new("unshare")
@@ -240,6 +258,7 @@ fn boot(work: &Path, net: &SandboxNetwork, [router, agent]: &[Child; 2]) -> Chil
         .arg(here.join("boot.sh"))
         .env("here", &here)
         .env("root", root())
+        .env("program", if is_program() { env!("CARGO_BIN_EXE_sandboxc-router") } else { "" })
         .env("work", work)
         .env("agent", agent.id().to_string())
         .env("router_address", net.router_address.to_string())

@@ -1,0 +1,105 @@
+//! Answers on their way down: as they came, or cleared of values.
+
+use super::clear::{Clearer, Plan, Replacer};
+use super::exchange::{Lost, data};
+use super::message::{Answer, Field, Length, Piece, is, values};
+use super::proxy::{Down, Refusal};
+use crate::policy::Reason;
+
+/// Fields that say something about bytes that a cleared body does not have.
+const STALE: [&str; 6] =
+    ["content-encoding", "accept-ranges", "content-md5", "digest", "content-digest", "repr-digest"];
+
+/// A body on its way.
+pub(super) struct Passing<'a> {
+    clearer: Option<(Clearer, &'a Replacer)>,
+}
+
+impl<'a> Passing<'a> {
+    /// What an answer's head becomes, and how its body passes.
+    pub(super) fn new(
+        mut answer: Answer,
+        method: &str,
+        clear: Option<&'a Replacer>,
+    ) -> Result<(Self, Answer), Refusal> {
+        let Some(replacer) = clear else { return Ok((Self { clearer: None }, answer)) };
+        clear_head(&mut answer, replacer);
+        let encodings: Vec<Vec<u8>> = values(&answer.headers, "content-encoding").map(<[u8]>::to_vec).collect();
+        let encodings: Vec<&[u8]> = encodings.iter().map(Vec::as_slice).collect();
+        let unreadable = |_| Refusal::new(Reason::UpstreamUnreadable);
+        let (clearer, plan) = Clearer::new(replacer, method, answer.status, &encodings).map_err(unreadable)?;
+        if plan == Plan::Rewritten {
+            answer.headers.retain(|(name, _)| !STALE.iter().any(|stale| is(name, stale)));
+            if answer.length != Length::None && !answer.bodiless {
+                answer.length = Length::Framed;
+            }
+        }
+        Ok((Self { clearer: Some((clearer, replacer)) }, answer))
+    }
+
+    /// The next piece.
+    pub(super) async fn piece(&mut self, piece: Piece, down: &mut impl Down) -> Result<(), Lost> {
+        let Some((clearer, replacer)) = &mut self.clearer else {
+            return down.piece(piece).await.map_err(|_| Lost::Broken);
+        };
+        match piece {
+            Piece::Data(bytes) => {
+                let mut input: &[u8] = &bytes;
+                loop {
+                    let mut out = Vec::new();
+                    let more = clearer.push(&mut input, &mut out).map_err(|_| Lost::Broken)?;
+                    if !out.is_empty() {
+                        down.piece(data(out)).await.map_err(|_| Lost::Broken)?;
+                    }
+                    if !more {
+                        return Ok(());
+                    }
+                }
+            }
+            Piece::Trailers(mut trailers) => {
+                Self::flush(clearer, down).await?;
+                clear_fields(&mut trailers, replacer);
+                self.clearer = None;
+                down.piece(Piece::Trailers(trailers)).await.map_err(|_| Lost::Broken)
+            }
+        }
+    }
+
+    /// The end.
+    pub(super) async fn finish(mut self, down: &mut impl Down) -> Result<(), Lost> {
+        if let Some((clearer, _)) = &mut self.clearer {
+            Self::flush(clearer, down).await?;
+        }
+        down.finish().await.map_err(|_| Lost::Broken)
+    }
+
+    async fn flush(clearer: &mut Clearer, down: &mut impl Down) -> Result<(), Lost> {
+        loop {
+            let mut out = Vec::new();
+            let more = clearer.finish(&mut out).map_err(|_| Lost::Broken)?;
+            if !out.is_empty() {
+                down.piece(data(out)).await.map_err(|_| Lost::Broken)?;
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Clears a head: each value, and a reason phrase is the standard one.
+pub(super) fn clear_head(answer: &mut Answer, replacer: &Replacer) {
+    let standard = http::StatusCode::from_u16(answer.status).ok().and_then(|code| code.canonical_reason());
+    answer.reason = standard.unwrap_or_default().as_bytes().to_vec();
+    clear_fields(&mut answer.headers, replacer);
+}
+
+fn clear_fields(fields: &mut [Field], replacer: &Replacer) {
+    for (name, value) in fields {
+        for text in [name, value] {
+            if let Some(cleared) = replacer.text(text) {
+                *text = cleared;
+            }
+        }
+    }
+}

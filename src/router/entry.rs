@@ -1,0 +1,122 @@
+//! What is known of one request or connection until its line is written.
+
+use std::time::Instant;
+
+use super::log::{self, Line, Query, RequestPart, Stamp, seconds_since};
+use super::message::Request;
+use super::proxy::{Place, Refusal, read_host};
+use super::refusal::About;
+use super::worker::Shared;
+use crate::policy::{Decision, Reason, RuleId, Tier, Verdict};
+
+/// A line on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    start: Instant,
+    tier: Tier,
+    port: u16,
+    /// In normal form, or as it came.
+    pub(super) host: Vec<u8>,
+    pub(super) method: Vec<u8>,
+    pub(super) target: Vec<u8>,
+    pub(super) reason: Reason,
+    pub(super) rule: Option<RuleId>,
+    pub(super) status: u16,
+    pub(super) upstream: String,
+    pub(super) credentials: Vec<String>,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+}
+
+impl Entry {
+    pub(super) fn new(tier: Tier, port: u16, start: Instant) -> Self {
+        Self {
+            start,
+            tier,
+            port,
+            host: Vec::new(),
+            method: Vec::new(),
+            target: Vec::new(),
+            reason: Reason::BadRequest,
+            rule: None,
+            status: 0,
+            upstream: String::new(),
+            credentials: Vec::new(),
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    /// What its head says.
+    pub(super) fn of(&mut self, place: &Place, request: &Request) {
+        self.method = request.method.clone().into_bytes();
+        self.target.clone_from(&request.target);
+        let said = request.host.as_deref();
+        self.host = match said.and_then(|said| read_host(said, place.port)) {
+            Some(host) => host.text().into_bytes(),
+            None => match (said, &place.name) {
+                (Some(said), _) => said.to_vec(),
+                (None, Some(name)) => name.as_str().into(),
+                (None, None) => Vec::new(),
+            },
+        };
+    }
+
+    /// What was decided.
+    pub(super) fn decided(&mut self, decision: &Decision) {
+        self.reason = decision.reason;
+        self.rule.clone_from(&decision.rule);
+        if decision.verdict == Verdict::Allow {
+            self.reason = Reason::Allowed;
+        }
+    }
+
+    pub(super) fn refused(&mut self, refusal: &Refusal) {
+        self.reason = refusal.reason;
+        self.status = refusal.status;
+        if matches!(refusal.reason, Reason::BadRequest | Reason::BadHost | Reason::Misdirected) {
+            self.rule = None;
+        }
+        if !refusal.credential.is_empty() {
+            self.credentials = vec![refusal.credential.clone()];
+        }
+    }
+
+    /// What a refusal says of it.
+    pub(super) fn about<'a>(&'a self, said: &'a str) -> About<'a> {
+        About {
+            reason: self.reason,
+            rule: self.rule.as_ref(),
+            host: &self.host,
+            method: &self.method,
+            target: &self.target,
+            said,
+        }
+    }
+
+    /// Writes the line.
+    pub(super) fn write(&self, shared: &Shared) {
+        let web = matches!(self.tier, Tier::Http | Tier::Inspected);
+        let mut parts = self.target.splitn(2, |b| *b == b'?');
+        let (path, query) = (parts.next().unwrap_or_default(), parts.next());
+        let keeps = shared.current.get().file.log_query;
+        let line = Line {
+            ts: Stamp::now(),
+            tier: self.tier.name(),
+            verdict: log::verdict(self.reason),
+            rule: log::rule(self.rule.as_ref()),
+            reason: self.reason.code(),
+            host: &self.host,
+            port: self.port,
+            request: web.then_some(RequestPart { method: &self.method, path }),
+            status: self.status,
+            bytes_sent: self.sent,
+            bytes_received: self.received,
+            duration: seconds_since(self.start),
+            upstream: &self.upstream,
+            credentials: web.then(|| self.credentials.join(",")),
+            query: (web && keeps).then(|| Query(query.unwrap_or_default())),
+        };
+        shared.log.write(&line);
+    }
+}

@@ -1,0 +1,191 @@
+//! One request on one connection to a host, and its answer on the way down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::answer::Passing;
+use super::clear::Replacer;
+use super::entry::Entry;
+use super::http1::{Body, BodyError, NoAnswer, read_answer, request_head};
+use super::live::Live;
+use super::message::{Answer, Length, Piece, Request};
+use super::proxy::{Down, Refusal, Up, both};
+use super::upstream::{Multi, Plain, Target};
+use crate::policy::Reason;
+
+/// How long a host may think.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// What goes up, and what is done with what comes down.
+pub(super) struct Exchange<'a> {
+    pub(super) live: &'a Arc<Live>,
+    pub(super) request: &'a Request,
+    pub(super) target: &'a Target,
+    /// In place of the client's body.
+    pub(super) body: Option<&'a Bytes>,
+    pub(super) clear: Option<&'a Replacer>,
+}
+
+/// How it went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The connection may serve another request.
+    Kept,
+    /// It may not.
+    Ended,
+    /// It is the client's own now.
+    Upgraded,
+}
+
+/// How it went wrong.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// The connection ended before one byte of an answer.
+    Unread,
+    /// Nothing has gone down yet.
+    Refused(Refusal),
+    /// Something has.
+    Broken,
+}
+
+impl Exchange<'_> {
+    /// Over HTTP/1.1.
+    pub(super) async fn plain(
+        &self,
+        connection: &mut Plain,
+        entry: &mut Entry,
+        up: &mut impl Up,
+        down: &mut impl Down,
+    ) -> Result<Outcome, Lost> {
+        let Plain { reader, writer, .. } = connection;
+        // On port 80 a client that ends its connection ends the host's, too.
+        let close = !self.target.tls && self.request.close;
+        let mut head = request_head(self.request, &self.target.host.text(), close);
+        if let Some(body) = self.body {
+            head.extend_from_slice(body);
+        }
+        let streams = self.body.is_none() && !matches!(self.request.length, Length::None | Length::Known(0));
+        if writer.write(&head).await.is_err() {
+            // The host may have said why before it ended.
+            if reader.is_quiet() {
+                return Err(Lost::Unread);
+            }
+        }
+        if streams && self.request.expects {
+            down.invite().await.map_err(|_| Lost::Refused(Refusal::bad_request(400)))?;
+        }
+        let mut started = false;
+        let upload = async {
+            if !streams {
+                return Ok(());
+            }
+            writer.set_chunked(self.request.length == Length::Framed);
+            loop {
+                let sent = match up.piece().await {
+                    Ok(Some(piece)) => writer.piece(piece).await,
+                    Ok(None) => {
+                        let _ = writer.finish().await;
+                        return Ok(());
+                    }
+                    Err(BodyError::Malformed | BodyError::Ended) => {
+                        return Err(Lost::Refused(Refusal::bad_request(400)));
+                    }
+                };
+                // The host takes no more. It may have answered; if not, reading will tell.
+                if sent.is_err() {
+                    return Ok(());
+                }
+            }
+        };
+        let download = async {
+            let most = usize::try_from(self.live.file.limits.answer_head).unwrap_or(usize::MAX);
+            let (answer, stays) = loop {
+                let (answer, stays) =
+                    read_answer(reader, &self.request.method, most, PATIENCE).await.map_err(|why| no_answer(&why))?;
+                match answer.status {
+                    101 if self.request.upgrade => break (answer, false),
+                    101 => return Err(lost(Reason::UpstreamMalformed)),
+                    // The client has had its invitation from here.
+                    100 => {}
+                    ..200 => {
+                        let answer = self.clean(answer);
+                        started = true;
+                        down.interim(&answer).await.map_err(|_| Lost::Broken)?;
+                    }
+                    _ => break (answer, stays),
+                }
+            };
+            entry.status = answer.status;
+            let mut body = Body::new(if answer.bodiless { Length::None } else { answer.length });
+            let (passing, answer) = Passing::new(answer, &self.request.method, self.clear).map_err(Lost::Refused)?;
+            started = true;
+            down.head(&answer).await.map_err(|_| Lost::Broken)?;
+            if answer.status == 101 {
+                down.finish().await.map_err(|_| Lost::Broken)?;
+                return Ok(Outcome::Upgraded);
+            }
+            let mut passing = passing;
+            loop {
+                if reader.bytes().is_empty() && !body.is_done() {
+                    down.flush().await.map_err(|_| Lost::Broken)?;
+                }
+                match body.next(reader).await.map_err(|_| Lost::Broken)? {
+                    Some(piece) => passing.piece(piece, down).await?,
+                    None => break,
+                }
+            }
+            passing.finish(down).await?;
+            Ok(if stays && reader.bytes().is_empty() { Outcome::Kept } else { Outcome::Ended })
+        };
+        let (result, sent) = both(upload, download).await;
+        match result {
+            // What is left of a body would be the next request's head.
+            Ok(Outcome::Kept) if !sent => Ok(Outcome::Ended),
+            Err(Lost::Refused(_)) if started => Err(Lost::Broken),
+            result => result,
+        }
+    }
+
+    /// Over HTTP/2.
+    pub(super) async fn multi(
+        &self,
+        connection: Multi,
+        entry: &mut Entry,
+        up: &mut impl Up,
+        down: &mut impl Down,
+    ) -> Result<Outcome, Lost> {
+        super::h2::exchange(self, connection, entry, up, down).await
+    }
+
+    /// An interim answer, without values.
+    fn clean(&self, mut answer: Answer) -> Answer {
+        if let Some(replacer) = self.clear {
+            super::answer::clear_head(&mut answer, replacer);
+        }
+        answer
+    }
+}
+
+fn lost(reason: Reason) -> Lost {
+    Lost::Refused(Refusal::new(reason))
+}
+
+fn no_answer(why: &NoAnswer) -> Lost {
+    match why {
+        NoAnswer::Ended { begun: false } => Lost::Unread,
+        NoAnswer::Ended { begun: true } => Lost::Refused(
+            Refusal::new(Reason::UpstreamFailed)
+                .says("the host ended the connection inside of its answer's head; try again later".to_owned()),
+        ),
+        NoAnswer::Silent => lost(Reason::UpstreamTimeout),
+        NoAnswer::Malformed => lost(Reason::UpstreamMalformed),
+        NoAnswer::TooLarge => lost(Reason::UpstreamHeadTooLarge),
+    }
+}
+
+/// A piece that is sent as it is.
+pub(super) fn data(bytes: Vec<u8>) -> Piece {
+    Piece::Data(bytes.into())
+}

@@ -1,0 +1,140 @@
+//! Hosts with which HTTP/2 is spoken: for gRPC, and those that speak nothing else.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::uri::Uri;
+use http::{Method, Request as Head, Version};
+use tokio::time::timeout;
+
+use super::{fields, headers, receive, send};
+use crate::policy::Reason;
+use crate::router::answer::Passing;
+use crate::router::entry::Entry;
+use crate::router::exchange::{Exchange, Lost, Outcome};
+use crate::router::http1::BodyError;
+use crate::router::message::{Answer, Length, Piece, content_length, strip_hop, values};
+use crate::router::proxy::{Down, Refusal, Up, both};
+use crate::router::upstream::Multi;
+
+/// How long a host may think.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// One request on a stream of its own.
+pub(in crate::router) async fn exchange(
+    exchange: &Exchange<'_>,
+    mut connection: Multi,
+    entry: &mut Entry,
+    up: &mut impl Up,
+    down: &mut impl Down,
+) -> Result<Outcome, Lost> {
+    let request = exchange.request;
+    let failed = |said: &str| Lost::Refused(Refusal::new(Reason::UpstreamFailed).says(said.to_owned()));
+    let streams = exchange.body.is_none() && !matches!(request.length, Length::None | Length::Known(0));
+    let bare = exchange.body.is_none() && !streams;
+    let head = head(exchange).ok_or_else(|| failed("the request's target has bytes that HTTP/2 does not carry"))?;
+    let Ok((response, mut stream)) = connection.send.send_request(head, bare) else { return Err(Lost::Unread) };
+    if streams && request.expects {
+        down.invite().await.map_err(|_| Lost::Refused(Refusal::bad_request(400)))?;
+    }
+    let mut started = false;
+    let upload = async {
+        if let Some(body) = exchange.body {
+            let _ = send(&mut stream, body.clone()).await;
+            let _ = stream.send_data(Bytes::new(), true);
+            return Ok(());
+        }
+        if !streams {
+            return Ok(());
+        }
+        loop {
+            let sent = match up.piece().await {
+                Ok(Some(Piece::Data(data))) => send(&mut stream, data).await,
+                Ok(Some(Piece::Trailers(trailers))) => {
+                    let _ = stream.send_trailers(headers(&trailers));
+                    return Ok(());
+                }
+                Ok(None) => {
+                    let _ = stream.send_data(Bytes::new(), true);
+                    return Ok(());
+                }
+                Err(BodyError::Malformed | BodyError::Ended) => {
+                    stream.send_reset(h2::Reason::CANCEL);
+                    return Err(Lost::Refused(Refusal::bad_request(400)));
+                }
+            };
+            if sent.is_err() {
+                return Ok(());
+            }
+        }
+    };
+    let download = async {
+        let response = match timeout(PATIENCE, response).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(failed(&format!("the host ended the request: {error}"))),
+            Err(_) => return Err(Lost::Refused(Refusal::new(Reason::UpstreamTimeout))),
+        };
+        let (head, mut stream) = response.into_parts();
+        let mut answer = read(&head, &request.method, stream.is_end_stream())
+            .ok_or_else(|| Lost::Refused(Refusal::new(Reason::UpstreamMalformed)))?;
+        entry.status = answer.status;
+        let bodiless = answer.bodiless;
+        let passing;
+        (passing, answer) = Passing::new(answer, &request.method, exchange.clear).map_err(Lost::Refused)?;
+        let mut passing = passing;
+        started = true;
+        down.head(&answer).await.map_err(|_| Lost::Broken)?;
+        let mut ended = bodiless;
+        loop {
+            down.flush().await.map_err(|_| Lost::Broken)?;
+            match receive(&mut stream, &mut ended).await.map_err(|_| Lost::Broken)? {
+                Some(piece) => passing.piece(piece, down).await?,
+                None => break,
+            }
+        }
+        passing.finish(down).await?;
+        Ok(Outcome::Ended)
+    };
+    match both(upload, download).await.0 {
+        Err(Lost::Refused(_)) if started => Err(Lost::Broken),
+        result => result,
+    }
+}
+
+fn head(exchange: &Exchange<'_>) -> Option<Head<()>> {
+    let request = exchange.request;
+    let target = std::str::from_utf8(&request.target).ok()?;
+    // The crate would cut a fragment off, and what was decided must be what is sent.
+    let uri: Uri = format!("https://{}{target}", exchange.target.host.text()).parse().ok()?;
+    if uri.path_and_query().map(http::uri::PathAndQuery::as_str) != Some(target) {
+        return None;
+    }
+    let mut head = Head::new(());
+    *head.method_mut() = Method::from_bytes(request.method.as_bytes()).ok()?;
+    *head.uri_mut() = uri;
+    *head.version_mut() = Version::HTTP_2;
+    *head.headers_mut() = headers(&request.headers);
+    if request.trailers {
+        head.headers_mut().insert(http::header::TE, http::HeaderValue::from_static("trailers"));
+    }
+    if let Length::Known(length) = request.length {
+        head.headers_mut().insert(http::header::CONTENT_LENGTH, length.into());
+    }
+    Some(head)
+}
+
+fn read(head: &http::response::Parts, method: &str, ended: bool) -> Option<Answer> {
+    let status = head.status.as_u16();
+    let mut all = fields(&head.headers);
+    let bodiless = method == "HEAD" || matches!(status, 204 | 304);
+    let length = match values(&all, "content-length").next() {
+        Some(value) => Length::Known(content_length(value)?),
+        None if ended => Length::None,
+        None => Length::Framed,
+    };
+    strip_hop(&mut all);
+    let reason = head.status.canonical_reason().unwrap_or_default().as_bytes().to_vec();
+    // A body that ends with its head may still have had a length, of nothing.
+    let bodiless = bodiless || (ended && matches!(length, Length::None | Length::Known(0)));
+    Some(Answer { status, reason, headers: all, length, bodiless })
+}

@@ -1,0 +1,107 @@
+//! An answer's head from a host: read as strictly as requests, since two readings of it would be as bad.
+
+use std::time::Duration;
+
+use super::head::{fields, head_end};
+use super::reader::Reader;
+use crate::router::message::{Answer, Field, Length, content_length, is, members, strip_hop, values};
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// The connection ended or failed; if not one byte had come, nobody may have read the request.
+    Ended {
+        /// Some bytes had come.
+        begun: bool,
+    },
+    /// Nothing came in time.
+    Silent,
+    /// What came is no HTTP/1 answer, or has two readings.
+    Malformed,
+    /// The head is larger than the limit.
+    TooLarge,
+}
+
+/// Reads one head, and tells if the connection may serve another request after it.
+pub async fn read_answer(
+    reader: &mut Reader,
+    method: &str,
+    most: usize,
+    patience: Duration,
+) -> Result<(Answer, bool), NoAnswer> {
+    let mut scanned = 0;
+    loop {
+        match head_end(reader.bytes(), 0, &mut scanned) {
+            Err(()) => return Err(NoAnswer::Malformed),
+            Ok(Some(end)) if end <= most => {
+                let parsed = parse(reader.bytes().get(..end).unwrap_or_default(), method);
+                reader.consume(end);
+                return parsed.ok_or(NoAnswer::Malformed);
+            }
+            Ok(None) if reader.bytes().len() < most => {}
+            Ok(_) => return Err(NoAnswer::TooLarge),
+        }
+        // Garbage is seen at once, not at its first line end.
+        if !b"HTTP/1.".iter().zip(reader.bytes()).all(|(wanted, got)| wanted == got) {
+            return Err(NoAnswer::Malformed);
+        }
+        match reader.fill(patience).await {
+            Ok(true) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Err(NoAnswer::Silent),
+            Ok(false) | Err(_) => return Err(NoAnswer::Ended { begun: !reader.bytes().is_empty() }),
+        }
+    }
+}
+
+fn parse(head: &[u8], method: &str) -> Option<(Answer, bool)> {
+    let line_end = memchr::memchr(b'\n', head)?;
+    let line = head.get(..line_end)?.strip_suffix(b"\r")?;
+    let (version, rest) = line.split_at_checked(9)?;
+    let one = match version {
+        b"HTTP/1.1 " => true,
+        b"HTTP/1.0 " => false,
+        _ => return None,
+    };
+    let (digits, reason) = rest.split_at_checked(3)?;
+    let digits = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
+    let status: u16 = digits.parse().ok().filter(|status| (100..=999).contains(status))?;
+    let reason = match reason {
+        [] => &[],
+        [b' ', reason @ ..] => reason,
+        _ => return None,
+    };
+    if !reason.iter().all(|b| matches!(b, b'\t' | b' '..=b'~' | 0x80..)) {
+        return None;
+    }
+    let mut headers = fields(head.get(line_end + 1..)?)?;
+    let bodiless = method == "HEAD" || status < 200 || matches!(status, 204 | 304);
+    let (length, framed) = length(&headers, one, bodiless)?;
+    let said = |word: &str| members(&headers, "connection").any(|one| is(one, word));
+    let stays = one && !said("close") && length != Length::Close && status != 101;
+    strip_hop(&mut headers);
+    let length = if bodiless && framed { Length::Framed } else { length };
+    Some((Answer { status, reason: reason.to_vec(), headers, length, bodiless }, stays))
+}
+
+/// RFC 9112 6.3. None if there are two readings.
+fn length(headers: &[Field], one: bool, bodiless: bool) -> Option<(Length, bool)> {
+    let mut codings = values(headers, "transfer-encoding");
+    let mut lengths = values(headers, "content-length");
+    let length = match lengths.next() {
+        None => None,
+        // Doubled by some servers; different ones are two readings.
+        Some(first) => match lengths.all(|other| other == first) {
+            true => Some(content_length(first)?),
+            false => return None,
+        },
+    };
+    match (codings.next(), length) {
+        (None, Some(length)) => Some((Length::Known(length), false)),
+        (None, None) if bodiless => Some((Length::None, false)),
+        (None, None) => Some((Length::Close, false)),
+        (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") && codings.next().is_none() && one => {
+            Some((Length::Framed, true))
+        }
+        (Some(_), _) => None,
+    }
+}

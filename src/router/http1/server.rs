@@ -1,0 +1,298 @@
+//! Connections of clients on which HTTP/1 is spoken.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::time::timeout;
+
+use super::body::{Body, BodyError};
+use super::head::{Malformed, Parsed, parse_request};
+use super::reader::Reader;
+use super::write::{Down as Form, Writer, answer_head};
+use crate::policy::{Reason, Tier};
+use crate::router::entry::Entry;
+use crate::router::limits::Held;
+use crate::router::message::{Answer, Length, Piece, Request};
+use crate::router::proxy::{self, Down, End, Place, Refusal, Up};
+use crate::router::stream::Handle;
+use crate::router::upgrade;
+use crate::router::worker::Worker;
+
+/// How long a head may take, and how long a connection may be idle between two.
+const HEAD: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(15 * 60);
+
+/// How long what a client still sends is read after its refusal, so that it can read the answer.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What a head may take before it is counted.
+const SMALL: usize = 4096;
+
+struct Upload<'a> {
+    reader: &'a mut Reader,
+    body: &'a mut Body,
+    received: &'a mut u64,
+}
+
+impl Up for Upload<'_> {
+    async fn piece(&mut self) -> Result<Option<Piece>, BodyError> {
+        let piece = self.body.next(self.reader).await?;
+        if let Some(Piece::Data(data)) = &piece {
+            *self.received += u64::try_from(data.len()).unwrap_or(0);
+        }
+        Ok(piece)
+    }
+
+    fn is_done(&self) -> bool {
+        self.body.is_done()
+    }
+}
+
+struct Answering<'a> {
+    writer: &'a mut Writer,
+    form: Form,
+    invited: bool,
+    /// Without status and headers, as HTTP/0.9 has it.
+    bare: bool,
+    /// What ends with the connection did end.
+    ends_open: bool,
+}
+
+impl Down for Answering<'_> {
+    async fn invite(&mut self) -> io::Result<()> {
+        self.invited = true;
+        self.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n").await
+    }
+
+    async fn interim(&mut self, answer: &Answer) -> io::Result<()> {
+        if !self.form.one {
+            return Ok(());
+        }
+        let (head, _) = answer_head(answer, self.form);
+        self.writer.write(&head).await
+    }
+
+    async fn head(&mut self, answer: &Answer) -> io::Result<()> {
+        if self.bare {
+            return Ok(());
+        }
+        // A body that was not invited may come or not, so nothing can follow the answer.
+        self.form.close |= !self.invited;
+        let framed = matches!(answer.length, Length::Framed | Length::Close);
+        self.ends_open = framed && !self.form.one && !answer.bodiless;
+        self.form.close |= self.ends_open;
+        let (head, chunked) = answer_head(answer, self.form);
+        self.writer.set_chunked(chunked);
+        self.writer.hold(head);
+        Ok(())
+    }
+
+    async fn piece(&mut self, piece: Piece) -> io::Result<()> {
+        self.writer.piece(piece).await
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        self.writer.release().await
+    }
+
+    async fn finish(&mut self) -> io::Result<()> {
+        self.writer.finish().await
+    }
+}
+
+/// Serves a connection until it ends.
+pub(in crate::router) async fn serve(worker: &Worker, place: &Place, io: Handle) {
+    let mut reader = Reader::new(io.clone(), BytesMut::new());
+    let mut writer = Writer::new(io);
+    let mut changes = worker.shared.current.watch();
+    loop {
+        // A kept connection whose host is not allowed any more ends.
+        let first = tokio::select! {
+            biased;
+            head = next_head(worker, &mut reader) => head,
+            _ = changes.changed(), if reader.bytes().is_empty() => {
+                if worker.still(place) {
+                    continue;
+                }
+                Head::End
+            }
+        };
+        let stays = match first {
+            Head::End => break,
+            Head::Bad(bad) => {
+                refuse(worker, place, &bad, &mut reader, &mut writer).await;
+                false
+            }
+            Head::Full => {
+                let bad = Malformed { status: 503, reason: Some(Reason::RouterFull), ..Malformed::default() };
+                refuse(worker, place, &bad, &mut reader, &mut writer).await;
+                false
+            }
+            Head::Whole(request, stays, held) => {
+                let stays = one(worker, place, *request, stays, &mut reader, &mut writer).await;
+                drop(held);
+                stays
+            }
+        };
+        if !stays {
+            break;
+        }
+    }
+    linger(&mut reader, &writer).await;
+}
+
+enum Head {
+    /// A request, and if the connection may serve another after it.
+    Whole(Box<Request>, bool, Option<Held>),
+    Bad(Malformed),
+    Full,
+    End,
+}
+
+async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
+    let mut scanned = 0;
+    let mut held: Option<Held> = None;
+    let mut until: Option<tokio::time::Instant> = None;
+    // An empty line before a request is left out (RFC 9112 2.2).
+    let mut blank = false;
+    loop {
+        if !blank && reader.bytes().starts_with(b"\r\n") {
+            reader.consume(2);
+            blank = true;
+        }
+        if !reader.bytes().is_empty() && (blank || reader.bytes() != b"\r") {
+            match parse_request(reader.bytes(), &mut scanned) {
+                Parsed::Whole(request, size, stays) => {
+                    reader.consume(size);
+                    return Head::Whole(request, stays, held);
+                }
+                Parsed::Malformed(bad) => return Head::Bad(bad),
+                Parsed::More => {}
+            }
+        }
+        let have = reader.bytes().len();
+        if have >= worker.shared.request_head {
+            return Head::Bad(Malformed { status: 400, ..Malformed::default() });
+        }
+        if have > SMALL {
+            let fits = if let Some(held) = &mut held {
+                held.grow(have)
+            } else {
+                held = worker.shared.heads.take(have);
+                held.is_some()
+            };
+            if !fits {
+                return Head::Full;
+            }
+        }
+        let patience = match until {
+            None if have == 0 => IDLE,
+            None => {
+                until = Some(tokio::time::Instant::now() + HEAD);
+                HEAD
+            }
+            Some(until) => until.saturating_duration_since(tokio::time::Instant::now()),
+        };
+        match reader.fill(patience).await {
+            Ok(true) => {}
+            // Who leaves before a request leaves no line.
+            Ok(false) | Err(_) if reader.bytes().is_empty() => return Head::End,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Head::Bad(Malformed { status: 408, ..Malformed::default() });
+            }
+            Ok(false) | Err(_) => return Head::Bad(Malformed { status: 400, ..Malformed::default() }),
+        }
+    }
+}
+
+/// Serves one request; true if another may follow.
+async fn one(
+    worker: &Worker,
+    place: &Place,
+    request: Request,
+    stays: bool,
+    reader: &mut Reader,
+    writer: &mut Writer,
+) -> bool {
+    let mut entry = entry(place, Instant::now());
+    entry.received = request.size;
+    let sent = writer.sent;
+    let mut body = Body::new(request.length);
+    let mut received = 0;
+    let mut up = Upload { reader, body: &mut body, received: &mut received };
+    let form = Form { one: request.one, close: !stays };
+    let mut down = Answering { writer, form, invited: !request.expects, bare: false, ends_open: false };
+    entry.of(place, &request);
+    let end = proxy::handle(worker, place, request, &mut entry, &mut up, &mut down).await;
+    let (close, invited) = (down.form.close, down.invited);
+    let refused = matches!(end, End::Refused);
+    let stays = !close && !matches!(end, End::Broken | End::Upgraded(..)) && (refused || body.is_done());
+    if let End::Upgraded(plain, clear) = end {
+        let moved = upgrade::relay(worker, place, &entry, reader, writer, *plain, clear).await;
+        entry.received += moved.there;
+        entry.sent += moved.back;
+    }
+    entry.received += received;
+    entry.sent += writer.sent - sent;
+    entry.write(&worker.shared);
+    stays && invited && (body.is_done() || drain(&mut body, reader).await)
+}
+
+/// Reads what is left of a refused request's body, for a while.
+async fn drain(body: &mut Body, reader: &mut Reader) -> bool {
+    let read = async {
+        loop {
+            match body.next(reader).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    };
+    timeout(LINGER, read).await.unwrap_or(false)
+}
+
+/// Answers what is no request, and ends.
+async fn refuse(worker: &Worker, place: &Place, bad: &Malformed, reader: &mut Reader, writer: &mut Writer) {
+    let mut entry = entry(place, Instant::now());
+    entry.method.clone_from(&bad.method);
+    entry.target.clone_from(&bad.target);
+    entry.received = u64::try_from(reader.bytes().len()).unwrap_or(0);
+    if let Some(name) = &place.name {
+        entry.host = name.as_str().into();
+    }
+    let reason = bad.reason.unwrap_or(Reason::BadRequest);
+    let bare = bad.status == 0;
+    let refusal = Refusal { status: if bare { 403 } else { bad.status }, ..Refusal::new(reason) };
+    let sent = writer.sent;
+    let form = Form { one: true, close: true };
+    let request = Request { method: String::from_utf8_lossy(&bad.method).into_owned(), ..Request::default() };
+    let mut down = Answering { writer, form, invited: true, bare, ends_open: false };
+    if reader.has_ended() && bad.method.is_empty() && bad.target.is_empty() {
+        // Nobody waits for an answer.
+        entry.refused(&refusal);
+    } else {
+        proxy::refuse(&refusal, &request, &mut entry, &mut down).await;
+    }
+    entry.sent = writer.sent - sent;
+    entry.write(&worker.shared);
+}
+
+fn entry(place: &Place, start: Instant) -> Entry {
+    Entry::new(if place.tier == Tier::Inspected { Tier::Inspected } else { Tier::Http }, place.port, start)
+}
+
+/// Ends our side, and reads for a while what still comes: an end with unread bytes would take the answer with it.
+async fn linger(reader: &mut Reader, writer: &Writer) {
+    let ended = timeout(LINGER, writer.end()).await;
+    if !matches!(ended, Ok(Ok(()))) || reader.has_ended() {
+        return;
+    }
+    let rest = async {
+        while let Ok(true) = reader.fill(LINGER).await {
+            let _ = reader.take_rest();
+        }
+    };
+    let _ = timeout(LINGER, rest).await;
+}

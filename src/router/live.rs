@@ -1,0 +1,138 @@
+//! The policy in force. A new file takes the place of the old one whole, or not at all.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::dns::{Names, Resolver};
+use super::policy_file::PolicyFile;
+use crate::policy::AddressGuard;
+
+/// How often the file is looked at.
+const INTERVAL: Duration = Duration::from_millis(300);
+
+/// A policy file never is larger.
+const LARGEST: u64 = 64 << 20;
+
+/// One policy with what follows from it.
+#[derive(Debug)]
+pub struct Live {
+    /// As read.
+    pub file: Arc<PolicyFile>,
+    /// What the agent may resolve.
+    pub names: Arc<Names>,
+    /// Which addresses may be dialled.
+    pub guard: AddressGuard,
+    /// Who tells addresses of names.
+    pub resolver: Resolver,
+}
+
+impl Live {
+    /// Everything that follows from a file.
+    pub fn new(file: PolicyFile) -> Self {
+        let guard = file.policy.guard(&file.own_networks);
+        let servers = file.upstream_dns.iter().map(|address: &IpAddr| SocketAddr::new(*address, 53));
+        let resolver = Resolver::new(servers, guard.clone());
+        let file = Arc::new(file);
+        let names = Arc::new(Names::new(Arc::clone(&file)));
+        Self { file, names, guard, resolver }
+    }
+}
+
+/// The policy in force, for everybody who asks.
+#[derive(Debug)]
+pub struct Current {
+    now: RwLock<Arc<Live>>,
+    changed: watch::Sender<u64>,
+}
+
+impl Current {
+    /// The first one.
+    pub fn new(live: Live) -> Self {
+        Self { now: RwLock::new(Arc::new(live)), changed: watch::Sender::new(0) }
+    }
+
+    /// The policy that decides now.
+    pub fn get(&self) -> Arc<Live> {
+        Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts another one into force.
+    pub fn set(&self, live: Live) {
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
+        self.changed.send_modify(|number| *number += 1);
+    }
+
+    /// Tells of changes from now on.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+}
+
+/// Reads a policy file.
+pub fn read(path: &Path) -> Result<PolicyFile, String> {
+    let size = std::fs::metadata(path).map_err(|e| format!("{}: {e}", path.display()))?.len();
+    if size > LARGEST {
+        return Err(format!("{}: {size} bytes are more than any policy has", path.display()));
+    }
+    let text = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    PolicyFile::read(&text)
+}
+
+/// What tells one version of a file from another, by whatever link it is reached (volumes of Kubernetes swap one).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    device: u64,
+    inode: u64,
+    modified: (i64, i64),
+    size: u64,
+}
+
+fn version(path: &Path) -> Option<Version> {
+    use std::os::unix::fs::MetadataExt as _;
+    let data = std::fs::metadata(path).ok()?;
+    Some(Version {
+        device: data.dev(),
+        inode: data.ino(),
+        modified: (data.mtime(), data.mtime_nsec()),
+        size: data.size(),
+    })
+}
+
+/// Looks for new versions of the file, for as long as it is polled. `say` takes a line for people.
+pub async fn follow(path: PathBuf, current: &Current, say: impl Fn(&str)) {
+    let mut known = version(&path);
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let seen = version(&path);
+        if seen.is_none() || seen == known {
+            continue;
+        }
+        known = seen;
+        match read(&path).and_then(|file| replaces(&current.get().file, file)) {
+            Ok(file) => {
+                current.set(Live::new(file));
+                say("router: a new policy is in force");
+            }
+            Err(error) => say(&format!("router: the new policy is not in force, the old one stays: {error}")),
+        }
+    }
+}
+
+/// A new policy may allow and deny; who is served, where, and what decrypts stay what they were at the start.
+fn replaces(old: &PolicyFile, new: PolicyFile) -> Result<PolicyFile, String> {
+    let same = [
+        ("session", old.session == new.session),
+        ("listen", old.listen == new.listen),
+        ("own_networks", old.own_networks == new.own_networks),
+        ("limits", old.limits == new.limits),
+        ("ca_scopes", new.ca_scopes.iter().all(|scope| old.ca_scopes.contains(scope))),
+    ];
+    match same.into_iter().find(|(_, same)| !same) {
+        Some((field, _)) => Err(format!("`{field}` cannot change while the router runs")),
+        None => Ok(new),
+    }
+}

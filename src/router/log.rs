@@ -1,0 +1,313 @@
+//! The log: one line of JSON for each decision, on standard output.
+//!
+//! A verdict is in force before its line is written, and no verdict waits for one. Lines are printable ASCII below 4096
+//! bytes, so that a pipe takes each whole (pipe(7), `PIPE_BUF`), and no byte of a client forges or splits one.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Serialize, Serializer};
+
+use crate::policy::{Reason, RuleId};
+
+/// What is kept of lines that cannot be written yet.
+const MOST: usize = 4 << 20;
+
+/// One decision.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line<'a> {
+    /// Seconds since the epoch, to the millisecond.
+    pub ts: Stamp,
+    /// `passthrough`, `inspected`, `http`, `tcp`, `dns`.
+    pub tier: &'static str,
+    /// `allow` or `deny`: what happened, not only what was decided.
+    pub verdict: &'static str,
+    /// The rule that settled it; empty if none did.
+    pub rule: &'a str,
+    /// The code of a [`Reason`].
+    pub reason: &'static str,
+    /// The host in normal form, or what is printable of what was said.
+    #[serde(serialize_with = "printable")]
+    pub host: &'a [u8],
+    /// The port that the client asked for.
+    pub port: u16,
+    /// About a request.
+    #[serde(flatten)]
+    pub request: Option<RequestPart<'a>>,
+    /// The status that the client got; for connections 200, or what a web server would have said.
+    pub status: u16,
+    /// Bytes to the client.
+    pub bytes_sent: u64,
+    /// Bytes from the client.
+    pub bytes_received: u64,
+    /// Seconds, to the millisecond.
+    pub duration: f64,
+    /// The address that was dialled; empty if none was.
+    pub upstream: &'a str,
+    /// Names of the credentials that were put in, or the one that a refusal is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<String>,
+    /// The query, where the session keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<Query<'a>>,
+}
+
+/// What a line says of a request.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestPart<'a> {
+    /// The method.
+    #[serde(serialize_with = "method")]
+    pub method: &'a [u8],
+    /// The path as it came, without its query, as far as it is printable.
+    #[serde(serialize_with = "path")]
+    pub path: &'a [u8],
+}
+
+/// A point in time, as lines say it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp(SystemTime);
+
+impl Stamp {
+    /// Now.
+    pub fn now() -> Self {
+        Self(SystemTime::now())
+    }
+}
+
+impl Serialize for Stamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let since = self.0.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        serializer.serialize_f64((since.as_secs_f64() * 1000.0).round() / 1000.0)
+    }
+}
+
+/// Seconds since then, to the millisecond.
+pub fn seconds_since(start: Instant) -> f64 {
+    (start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
+}
+
+/// The longest run of printable bytes from the start, if all of `bytes` is such, else nothing.
+fn printable<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let fits = (1..=255).contains(&bytes.len()) && bytes.iter().all(|b| (b' '..=b'~').contains(b));
+    serializer.serialize_str(if fits { std::str::from_utf8(bytes).unwrap_or("") } else { "" })
+}
+
+fn method<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let fits =
+        (1..=32).contains(&bytes.len()) && bytes.iter().all(|b| b.is_ascii_uppercase() || matches!(b, b'_' | b'-'));
+    serializer.serialize_str(if fits { std::str::from_utf8(bytes).unwrap_or("") } else { "" })
+}
+
+fn path<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(start(bytes, 1024, |b| b != b'?'))
+}
+
+/// A query as far as it is printable.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a>(pub &'a [u8]);
+
+impl Serialize for Query<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(start(self.0, 400, |_| true))
+    }
+}
+
+/// What is printable from the start.
+pub(super) fn start(bytes: &[u8], most: usize, fits: impl Fn(u8) -> bool) -> &str {
+    let end = bytes.iter().take(most).take_while(|b| (b'!'..=b'~').contains(b) && fits(**b)).count();
+    std::str::from_utf8(bytes.get(..end).unwrap_or_default()).unwrap_or("")
+}
+
+/// The verdict in a line's words.
+pub fn verdict(reason: Reason) -> &'static str {
+    if reason == Reason::Allowed { "allow" } else { "deny" }
+}
+
+/// The rule in a line's words.
+pub fn rule(rule: Option<&RuleId>) -> &str {
+    rule.map_or("", RuleId::as_str)
+}
+
+/// Where lines go. Clones write to one place.
+#[derive(Clone, Debug)]
+pub struct Log(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    text: Vec<u8>,
+    /// Lines that there was no room for.
+    lost: u64,
+    ended: bool,
+    idle: bool,
+}
+
+impl Log {
+    /// Starts the thread that writes to `out`, which ends with [`Log::end`].
+    pub fn start(mut out: impl std::io::Write + Send + 'static) -> (Self, std::thread::JoinHandle<()>) {
+        let shared = Arc::new(Shared { waiting: Mutex::default(), more: Condvar::new() });
+        let log = Self(shared);
+        let writer = log.clone();
+        let thread = std::thread::spawn(move || {
+            while let Some(batch) = writer.0.next() {
+                // Whoever reads may have gone; a lost line changes no verdict.
+                for line in batch.split_inclusive(|byte| *byte == b'\n') {
+                    let _ = out.write_all(line);
+                }
+                let _ = out.flush();
+            }
+        });
+        (log, thread)
+    }
+
+    /// Adds a line; never waits.
+    pub fn write(&self, line: &Line<'_>) {
+        self.add(line);
+    }
+
+    /// Adds any one object as a line.
+    pub fn add(&self, line: &impl Serialize) {
+        let Ok(mut text) = serde_json::to_vec(line) else { return };
+        text.push(b'\n');
+        let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.text.len() + text.len() > MOST {
+            waiting.lost += 1;
+            return;
+        }
+        waiting.text.extend_from_slice(&text);
+        if std::mem::take(&mut waiting.idle) {
+            self.0.more.notify_one();
+        }
+    }
+
+    /// Has the last lines written; the thread ends then.
+    pub fn end(&self) {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+        self.0.more.notify_one();
+    }
+}
+
+impl Shared {
+    /// The next lines; None at the end.
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        while waiting.text.is_empty() && waiting.lost == 0 {
+            if waiting.ended {
+                return None;
+            }
+            waiting.idle = true;
+            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.idle = false;
+        let mut text = std::mem::take(&mut waiting.text);
+        let lost = std::mem::take(&mut waiting.lost);
+        drop(waiting);
+        if lost > 0 {
+            let line = serde_json::json!({ "ts": Stamp::now(), "lost_lines": lost });
+            text.extend_from_slice(line.to_string().as_bytes());
+            text.push(b'\n');
+        }
+        Some(text)
+    }
+}
+
+/// Lets one through in an interval, and counts the others.
+#[derive(Debug)]
+pub struct Seldom {
+    last: Mutex<(Option<Instant>, u64)>,
+    interval: Duration,
+}
+
+impl Seldom {
+    /// One in each interval.
+    pub const fn new(interval: Duration) -> Self {
+        Self { last: Mutex::new((None, 0)), interval }
+    }
+
+    /// How many this one stands for, itself included; None if it is not said.
+    pub fn pass(&self) -> Option<u64> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = last.0.is_none_or(|then| then.elapsed() >= self.interval);
+        if !due {
+            last.1 += 1;
+            return None;
+        }
+        let count = std::mem::take(&mut last.1) + 1;
+        last.0 = Some(Instant::now());
+        Some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn line<'a>(host: &'a [u8], method: &'a [u8], path: &'a [u8], query: &'a [u8]) -> Line<'a> {
+        Line {
+            ts: Stamp::now(),
+            tier: "http",
+            verdict: "deny",
+            rule: "",
+            reason: "not-allowed",
+            host,
+            port: 80,
+            request: Some(RequestPart { method, path }),
+            status: 403,
+            bytes_sent: u64::MAX,
+            bytes_received: u64::MAX,
+            duration: 0.1,
+            upstream: "",
+            credentials: Some(String::new()),
+            query: Some(Query(query)),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_forges_or_splits_a_line(host: Vec<u8>, method: Vec<u8>, path: Vec<u8>, query: Vec<u8>) {
+            let text = serde_json::to_string(&line(&host, &method, &path, &query)).unwrap();
+            prop_assert!(text.bytes().all(|b| (b' '..=b'~').contains(&b)) && text.len() < 4096);
+            let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(&read["verdict"], "deny");
+            prop_assert!(!read["path"].as_str().unwrap().contains('?'));
+        }
+    }
+
+    #[test]
+    fn the_longest_line_fits_into_a_pipe() {
+        let (host, path) = (vec![b'"'; 255], vec![b'\\'; 5000]);
+        assert!(serde_json::to_string(&line(&host, &[b'M'; 32], &path, &path)).unwrap().len() < 4095);
+    }
+
+    #[test]
+    fn lines_come_in_their_order_and_too_many_are_counted() {
+        #[derive(Clone, Default)]
+        struct Sink(Arc<Mutex<Vec<u8>>>);
+        impl std::io::Write for Sink {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.lock().unwrap().extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let sink = Sink::default();
+        let (log, thread) = Log::start(sink.clone());
+        for number in 0..1000 {
+            log.add(&serde_json::json!({ "number": number }));
+        }
+        log.end();
+        thread.join().unwrap();
+        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        assert!(text.lines().enumerate().all(|(number, line)| line == format!("{{\"number\":{number}}}")), "{text}");
+        assert_eq!(text.lines().count(), 1000);
+    }
+}

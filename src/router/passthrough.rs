@@ -1,0 +1,158 @@
+//! Port 443: routed by the name in the `ClientHello`, by no address, and decrypted only where a rule or a credential asks.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::entry::Entry;
+use super::hello::{self, Hello};
+use super::proxy::{Place, Refusal};
+use super::relay::{Nothing, relay};
+use super::stream::{Handle, Rewind, Stream};
+use super::tls::UNRECOGNIZED_NAME;
+use super::upstream::{Host, dial};
+use super::worker::{SILENCE, Worker, nothing, plain};
+use super::{h2, http1};
+use crate::policy::{HostName, Reason, Tier, Verdict};
+
+/// How long a hello may take, and then the handshake.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a refused client is listened to, so that it can read why.
+const LINGER: Duration = Duration::from_secs(2);
+
+pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream) {
+    let mut entry = Entry::new(Tier::Passthrough, 443, Instant::now());
+    let handle = plain(stream);
+    let mut first = BytesMut::new();
+    let read = timeout(PATIENCE, read_hello(&handle, &mut first)).await.unwrap_or(Hello::NotTls);
+    entry.received = u64::try_from(first.len()).unwrap_or(0);
+    let name = match read {
+        Hello::Whole(name) => name.unwrap_or_default(),
+        Hello::More | Hello::NotTls => {
+            // Nothing came at all: no more than a look at the port.
+            if first.is_empty() {
+                return;
+            }
+            entry.refused(&Refusal::new(Reason::NotTls));
+            entry.write(&worker.shared);
+            return end(&handle).await;
+        }
+    };
+    let text = std::str::from_utf8(&name).unwrap_or_default();
+    let live = worker.shared.current.get();
+    let decision = live.file.policy.decide(text, 443);
+    let host = match (text.parse(), HostName::from_wire(text)) {
+        (Ok(address), _) => Some(Host::Address(address)),
+        (Err(_), name) => name.map(Host::Name),
+    };
+    entry.host = host.as_ref().map_or(name, |host| host.text().into_bytes());
+    entry.decided(&decision);
+    let (Verdict::Allow, Some(host)) = (decision.verdict, host) else {
+        entry.status = 403;
+        entry.sent = u64::try_from(UNRECOGNIZED_NAME.len()).unwrap_or(0);
+        let _ = timeout(LINGER, handle.write_all(&UNRECOGNIZED_NAME)).await;
+        entry.write(&worker.shared);
+        return end(&handle).await;
+    };
+    if let (Tier::Inspected, Host::Name(name)) = (decision.tier, &host) {
+        return inspect(worker, handle, first, name, entry).await;
+    }
+    let (upstream, address) = match dial(&live, &host, 443, decision.private).await {
+        Ok(dialled) => dialled,
+        Err(unreached) => {
+            entry.upstream = unreached.tried;
+            entry.refused(&Refusal::new(unreached.reason));
+            entry.write(&worker.shared);
+            return;
+        }
+    };
+    entry.upstream = address.to_string();
+    entry.status = 200;
+    let upstream = plain(upstream);
+    let text = host.text();
+    let rule = worker.until(|live| {
+        let decision = live.file.policy.decide(&text, 443);
+        decision.verdict == Verdict::Allow && decision.tier == Tier::Passthrough
+    });
+    let moved = relay((&handle, first), (&upstream, nothing()), SILENCE, Nothing, rule).await;
+    entry.received = moved.there;
+    entry.sent = moved.back;
+    entry.write(&worker.shared);
+}
+
+/// Reads until it is known what comes.
+async fn read_hello(handle: &Handle, first: &mut BytesMut) -> Hello {
+    let mut next = 1;
+    loop {
+        match poll_fn(|cx| handle.poll_fill(cx, first)).await {
+            Ok(count) if count > 0 => {}
+            _ => return Hello::NotTls,
+        }
+        // A hello that comes byte by byte is not read anew for each.
+        if first.len() < next && first.len() < hello::LONGEST {
+            continue;
+        }
+        match hello::read(first) {
+            Hello::More => next = hello::wants(first),
+            done => return done,
+        }
+    }
+}
+
+/// Ends our side and listens for a while, so that the end does not take the alert with it.
+async fn end(handle: &Handle) {
+    let rest = async {
+        if handle.shutdown().await.is_err() {
+            return;
+        }
+        loop {
+            let mut gone = BytesMut::new();
+            match poll_fn(|cx| handle.poll_fill(cx, &mut gone)).await {
+                Ok(count) if count > 0 => {}
+                _ => return,
+            }
+        }
+    };
+    let _ = timeout(LINGER, rest).await;
+}
+
+/// Ends TLS here, by a certificate of the session's CA, and serves what is inside.
+async fn inspect(worker: &Rc<Worker>, handle: Handle, first: BytesMut, name: &HostName, mut entry: Entry) {
+    let failed = |mut entry: Entry| {
+        entry.status = 403;
+        entry.reason = Reason::NotTls;
+        entry.write(&worker.shared);
+    };
+    let (Some(config), Some(Stream::Plain(tcp))) = (&worker.shared.server, handle.into_stream()) else {
+        entry.reason = Reason::NotAllowed;
+        return failed(entry);
+    };
+    let acceptor = TlsAcceptor::from(std::sync::Arc::clone(config));
+    let tcp = Rewind::before(first.freeze(), tcp);
+    let Ok(Ok(tls)) = timeout(PATIENCE, acceptor.accept(tcp)).await else {
+        // A client that does not trust the session's CA ends here; that is no decision, and no line.
+        return;
+    };
+    let (said, two) = {
+        let connection = tls.get_ref().1;
+        let said = connection.server_name().and_then(HostName::from_wire);
+        (said, connection.alpn_protocol() == Some(b"h2"))
+    };
+    // Two readers of one hello, so they must agree.
+    if said.as_ref() != Some(name) {
+        return failed(entry);
+    }
+    let place = Place { tier: Tier::Inspected, port: 443, name: said, two };
+    let stream = Stream::Inspected(Box::new(tls));
+    if two {
+        h2::serve(worker, &place, stream).await;
+    } else {
+        http1::serve(worker, &place, Handle::new(stream)).await;
+    }
+}

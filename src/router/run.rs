@@ -1,0 +1,292 @@
+//! The router's process: reads what it enforces, listens, serves, ends.
+
+use std::net::{SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+use super::credential::{Minter, Table};
+use super::dns::{Refused, Server};
+use super::limits::Budget;
+use super::live::{Current, Live, follow, read};
+use super::log::{Log, Seldom, Stamp};
+use super::mint::Mint;
+use super::policy_file::PolicyFile;
+use super::tls;
+use super::upstream::Dialer;
+use super::worker::{Listener, Port, Shared, Worker, accept};
+
+/// Threads that serve.
+const THREADS: usize = 2;
+
+/// Connections that wait for their turn, for each listener.
+const BACKLOG: i32 = 1024;
+
+/// Where everything lies.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// `policy.json`.
+    pub policy: PathBuf,
+    /// The session's secrets.
+    pub secrets: PathBuf,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self { policy: "/etc/sandboxc/policy.json".into(), secrets: "/run/sandboxc".into() }
+    }
+}
+
+/// Everything that is read before anything listens.
+pub struct Prepared {
+    /// For all threads.
+    pub shared: Arc<Shared>,
+    roots: rustls::RootCertStore,
+}
+
+impl Prepared {
+    /// Reads the policy and the session's secrets. What is missing is an error: nothing is let past instead.
+    pub fn read(paths: &Paths, log: Log) -> Result<Self, String> {
+        let file = read(&paths.policy)?;
+        let secret = |name: &str| paths.secrets.join(name);
+        let optional = |path: &Path| match std::fs::read(path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        };
+        let server = match file.ca_scopes.first() {
+            None => None,
+            Some(scope) => Some(server(&secret("ca.pem"), scope)?),
+        };
+        let path = secret("upstream.pem");
+        let roots = match optional(&path)? {
+            Some(pem) => tls::roots(&pem).map_err(|error| format!("{}: {error}", path.display()))?,
+            None if server.is_some() => {
+                return Err(format!("{} is missing: the session has no roots of trust", path.display()));
+            }
+            None => tls::built_in_roots(),
+        };
+        let table = credentials(&secret("credentials.json"), &file)?;
+        let minter = Minter::new(table.as_ref().unwrap_or(&Table::empty()));
+        let limits = file.limits;
+        let shared = Shared {
+            current: Current::new(Live::new(file)),
+            log,
+            connections: Budget::new(limits.connections),
+            heads: Budget::new(limits.waiting_heads),
+            bodies: Budget::new(limits.bodies),
+            request_head: usize::try_from(limits.request_head).unwrap_or(usize::MAX),
+            table,
+            minter,
+            server,
+            full: Seldom::new(Duration::from_secs(1)),
+        };
+        Ok(Self { shared: Arc::new(shared), roots })
+    }
+}
+
+fn server(path: &Path, scope: &str) -> Result<Arc<rustls::ServerConfig>, String> {
+    let failed = |why: String| format!("{}: {why}", path.display());
+    let pem = match std::fs::read(path) {
+        Ok(pem) => pem,
+        Err(error) => return Err(format!("{} is missing: the session has no CA ({error})", path.display())),
+    };
+    let mint = Mint::read(&pem).map_err(failed)?;
+    mint.check(scope).map_err(|why| failed(format!("it cannot speak for {scope}: {why}")))?;
+    tls::server(Arc::new(mint))
+}
+
+fn credentials(path: &Path, file: &PolicyFile) -> Result<Option<Table>, String> {
+    if file.policy.credentials.is_empty() {
+        return Ok(None);
+    }
+    let json = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Table::read(&json).map(Some).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Binds every port of the router on its internal address.
+pub fn bind(file: &PolicyFile) -> Result<(Vec<Listener>, NameSockets), String> {
+    let address = file.listen.router;
+    let only = Some(file.listen.agent);
+    let listener = |number: u16, port: Port| {
+        let socket =
+            listen(SocketAddrV4::new(address, number)).map_err(|error| format!("{address}:{number}: {error}"))?;
+        Ok::<Listener, String>(Listener { socket, port, only })
+    };
+    let mut all = vec![listener(443, Port::Tls)?, listener(80, Port::Web)?];
+    for route in &file.tcp {
+        all.push(listener(route.router_port, Port::Tcp(Arc::new(route.clone())))?);
+    }
+    let named = SocketAddrV4::new(address, 53);
+    let failed = |error: std::io::Error| format!("{named}: {error}");
+    let udp = std::net::UdpSocket::bind(named).map_err(failed)?;
+    udp.set_nonblocking(true).map_err(failed)?;
+    Ok((all, NameSockets { udp, tcp: listen(named).map_err(failed)? }))
+}
+
+/// Where the agent's name server is asked.
+#[derive(Debug)]
+pub struct NameSockets {
+    udp: std::net::UdpSocket,
+    tcp: std::net::TcpListener,
+}
+
+fn listen(address: SocketAddrV4) -> std::io::Result<std::net::TcpListener> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &SocketAddr::V4(address))?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Serves listeners on threads of its own until `ending` says true. Web ports are served by every thread, named ports by
+/// one each, since there may be thousands.
+pub fn serve(
+    prepared: &Prepared,
+    (listeners, names): (Vec<Listener>, NameSockets),
+    policy: &Path,
+    ending: &watch::Receiver<bool>,
+) -> Result<Vec<std::thread::JoinHandle<()>>, String> {
+    let mut portions: Vec<Vec<Listener>> = (0..THREADS).map(|_| Vec::new()).collect();
+    for (number, listener) in listeners.into_iter().enumerate() {
+        if matches!(listener.port, Port::Tcp(_)) {
+            if let Some(portion) = portions.get_mut(number % THREADS) {
+                portion.push(listener);
+            }
+            continue;
+        }
+        for portion in &mut portions {
+            let socket = listener.socket.try_clone().map_err(|error| error.to_string())?;
+            portion.push(Listener { socket, port: listener.port.clone(), only: listener.only });
+        }
+    }
+    let mut names = Some(names);
+    let clients = tls::clients(prepared.roots.clone())?;
+    let mut threads = Vec::new();
+    for (thread, listeners) in portions.into_iter().enumerate() {
+        let (shared, clients, mut ending) = (Arc::clone(&prepared.shared), clients.clone(), ending.clone());
+        let first = if thread == 0 { names.take().map(|names| (names, policy.to_owned())) } else { None };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let spawned = std::thread::Builder::new().name(format!("serve-{thread}")).spawn(move || {
+            let local = LocalSet::new();
+            local.block_on(&runtime, async {
+                let worker = Rc::new(Worker { shared, dialer: Dialer::new(clients) });
+                start(&worker, listeners, first);
+                let _ = ending.wait_for(|ends| *ends).await;
+            });
+        });
+        threads.push(spawned.map_err(|error| error.to_string())?);
+    }
+    Ok(threads)
+}
+
+fn start(worker: &Rc<Worker>, listeners: Vec<Listener>, first: Option<(NameSockets, PathBuf)>) {
+    for Listener { socket, port, only } in listeners {
+        if let Ok(socket) = tokio::net::TcpListener::from_std(socket) {
+            tokio::task::spawn_local(accept(Rc::clone(worker), socket, port, only));
+        }
+    }
+    if let Some((sockets, path)) = first {
+        serve_names(&worker.shared, sockets);
+        let shared = Arc::clone(&worker.shared);
+        tokio::task::spawn_local(async move { follow(path, &shared.current, say).await });
+    }
+    let keeper = Rc::clone(worker);
+    tokio::task::spawn_local(async move {
+        let mut changes = keeper.shared.current.watch();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs(1)) => keeper.dialer.sweep(),
+                _ = changes.changed() => keeper.dialer.forget(),
+            }
+        }
+    });
+}
+
+/// Answers what the agent resolves.
+fn serve_names(shared: &Arc<Shared>, sockets: NameSockets) {
+    let NameSockets { udp, tcp } = sockets;
+    let (Ok(udp), Ok(tcp)) = (tokio::net::UdpSocket::from_std(udp), tokio::net::TcpListener::from_std(tcp)) else {
+        return;
+    };
+    let listen = shared.current.get().file.listen.clone();
+    let (policy, log) = (Arc::clone(shared), shared.log.clone());
+    let current = move || Arc::clone(&policy.current.get().names);
+    let sink = move |refused: &Refused| log.add(&NameLine { ts: Stamp::now(), refused });
+    let server = Server::new(listen.agent, listen.router, Arc::new(current), Arc::new(sink));
+    tokio::task::spawn_local(async move {
+        let error = server.serve(udp, tcp).await;
+        say(&format!("router: the name server ended: {error}"));
+    });
+}
+
+/// A name that was refused, as a line.
+#[derive(serde::Serialize)]
+struct NameLine<'a> {
+    ts: Stamp,
+    #[serde(flatten)]
+    refused: &'a Refused,
+}
+
+/// A line for people.
+pub fn say(line: &str) {
+    use std::io::Write as _;
+    let mut text = line.to_owned();
+    text.push('\n');
+    // Nobody may be there to read it.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Runs until SIGTERM or SIGINT; the code that the process ends with.
+pub fn main(paths: &Paths) -> u8 {
+    match run(paths) {
+        Ok(code) => code,
+        Err(error) => {
+            say(&format!("router: {error}"));
+            1
+        }
+    }
+}
+
+fn run(paths: &Paths) -> Result<u8, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    let (log, writer) = Log::start(std::io::stdout());
+    let (end, ending) = watch::channel(false);
+    let code = runtime.block_on(async {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut term = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+        let mut int = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+        let prepared = Prepared::read(paths, log.clone())?;
+        let listeners = bind(&prepared.shared.current.get().file)?;
+        let threads = serve(&prepared, listeners, &paths.policy, &ending)?;
+        say("router: ready");
+        let dead = async {
+            loop {
+                if threads.iter().any(std::thread::JoinHandle::is_finished) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        let code = tokio::select! {
+            _ = term.recv() => 143,
+            _ = int.recv() => 143,
+            () = dead => 1,
+        };
+        let _ = end.send(true);
+        for thread in threads {
+            let _ = thread.join();
+        }
+        Ok::<u8, String>(code)
+    })?;
+    log.end();
+    let _ = writer.join();
+    Ok(code)
+}

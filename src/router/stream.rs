@@ -1,0 +1,192 @@
+//! One connection's bytes, plain or in TLS, as the codecs see them.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::{client, server};
+
+/// What one read takes at most.
+pub(super) const READ_SIZE: usize = 16 << 10;
+
+thread_local! {
+    /// Where bytes arrive. One for each thread instead of one for each connection, so that idle connections cost nothing.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into_boxed_slice());
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) enum Stream {
+    /// TCP as it is.
+    Plain(Rewind),
+    /// TLS that ends here.
+    Inspected(Box<server::TlsStream<Rewind>>),
+    /// TLS to a host.
+    Upstream(Box<client::TlsStream<TcpStream>>),
+}
+
+/// TCP whose first bytes have been read already, and are read once more.
+#[derive(Debug)]
+pub(super) struct Rewind {
+    first: Bytes,
+    tcp: TcpStream,
+}
+
+impl Rewind {
+    pub(super) fn new(first: Bytes, tcp: TcpStream) -> Self {
+        Self { first, tcp }
+    }
+}
+
+impl Rewind {
+    /// The same connection with bytes before all others.
+    pub(super) fn before(first: Bytes, rewind: Self) -> Self {
+        let first = if rewind.first.is_empty() { first } else { [first, rewind.first].concat().into() };
+        Self { first, tcp: rewind.tcp }
+    }
+}
+
+impl AsyncRead for Rewind {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.first.is_empty() {
+            return Pin::new(&mut self.tcp).poll_read(cx, buf);
+        }
+        let count = self.first.len().min(buf.remaining());
+        buf.put_slice(&self.first.split_to(count));
+        if self.first.is_empty() {
+            self.first = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Rewind {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.tcp).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.tcp).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    }
+}
+
+impl Stream {
+    fn as_io(&mut self) -> Pin<&mut (dyn Io + Unpin)> {
+        match self {
+            Self::Plain(tcp) => Pin::new(tcp),
+            Self::Inspected(tls) => Pin::new(&mut **tls),
+            Self::Upstream(tls) => Pin::new(&mut **tls),
+        }
+    }
+}
+
+trait Io: AsyncRead + AsyncWrite {}
+impl<T: AsyncRead + AsyncWrite> Io for T {}
+
+/// A handle on a connection: one reads, another writes. All handles are of one thread.
+#[derive(Clone, Debug)]
+pub(super) struct Handle(Rc<RefCell<Stream>>);
+
+impl Handle {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self(Rc::new(RefCell::new(stream)))
+    }
+
+    /// Reads what there is, at most [`READ_SIZE`] bytes, and appends it to `buffer`. 0 is the end.
+    pub(super) fn poll_fill(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+        SCRATCH.with(|scratch| {
+            let (Ok(mut scratch), Ok(mut stream)) = (scratch.try_borrow_mut(), self.0.try_borrow_mut()) else {
+                return Poll::Ready(Err(busy()));
+            };
+            let mut read = ReadBuf::new(&mut scratch);
+            ready!(stream.as_io().poll_read(cx, &mut read))?;
+            buffer.extend_from_slice(read.filled());
+            Poll::Ready(Ok(read.filled().len()))
+        })
+    }
+
+    /// Writes as much as is taken.
+    pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Ok(mut stream) = self.0.try_borrow_mut() else { return Poll::Ready(Err(busy())) };
+        stream.as_io().poll_write(cx, bytes)
+    }
+
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Ok(mut stream) = self.0.try_borrow_mut() else { return Poll::Ready(Err(busy())) };
+        stream.as_io().poll_flush(cx)
+    }
+
+    pub(super) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Ok(mut stream) = self.0.try_borrow_mut() else { return Poll::Ready(Err(busy())) };
+        stream.as_io().poll_shutdown(cx)
+    }
+
+    /// Writes all of it and flushes.
+    pub(super) async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let count = std::future::poll_fn(|cx| self.poll_write(cx, rest)).await?;
+            if count == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            rest.advance(count);
+        }
+        std::future::poll_fn(|cx| self.poll_flush(cx)).await
+    }
+
+    /// Ends our side.
+    pub(super) async fn shutdown(&self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.poll_shutdown(cx)).await
+    }
+
+    /// The connection itself, if this is the last handle.
+    pub(super) fn into_stream(self) -> Option<Stream> {
+        Rc::try_unwrap(self.0).ok().map(RefCell::into_inner)
+    }
+}
+
+/// Two handles never work at once: a thread polls one thing after another.
+fn busy() -> io::Error {
+    io::Error::other("a connection is in use twice")
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.as_io().poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.as_io().poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.as_io().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.as_io().poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,62 @@
+//! TLS on both sides: with clients by the session's CA, with hosts by the roots that the session trusts.
+
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::server::NoServerSessionStorage;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use super::mint::Mint;
+
+/// `unrecognized_name` (RFC 6066 3), fatal, as a server says it before anything else.
+pub const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 112];
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// How clients are spoken to.
+pub fn server(mint: Arc<Mint>) -> Result<Arc<ServerConfig>, String> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(mint);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // No session outlives its connection, so none is taken up again under another name.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.max_fragment_size = None;
+    Ok(Arc::new(config))
+}
+
+/// How hosts are spoken to: for HTTP/1.1, and for HTTP/2.
+pub fn clients(roots: RootCertStore) -> Result<[Arc<ClientConfig>; 2], String> {
+    let roots = Arc::new(roots);
+    let one = |protocol: &[u8]| {
+        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|error| error.to_string())?;
+        let mut config = builder.with_root_certificates(Arc::clone(&roots)).with_no_client_auth();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Ok::<_, String>(Arc::new(config))
+    };
+    Ok([one(b"http/1.1")?, one(b"h2")?])
+}
+
+/// The certificates of a PEM text.
+pub fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        // What one library takes for a root another may not; the others still count.
+        let _ = roots.add(certificate);
+    }
+    if roots.is_empty() { Err("it has no certificate".to_owned()) } else { Ok(roots) }
+}
+
+/// Mozilla's, for sessions that bring none.
+pub fn built_in_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned());
+    roots
+}

@@ -1,0 +1,40 @@
+//! Connections that have become web sockets: bytes both ways, cleared of values on the way down.
+
+use bytes::BytesMut;
+
+use super::clear::Replacer;
+use super::entry::Entry;
+use super::http1::{Reader, Writer};
+use super::proxy::Place;
+use super::relay::{Filter, Moved, relay as pass};
+use super::upstream::Plain;
+use super::websocket::Frames;
+use super::worker::{SILENCE, Worker};
+
+struct Clearing(Option<Frames>);
+
+impl Filter for Clearing {
+    fn pass(&mut self, bytes: &mut BytesMut) -> Result<(), ()> {
+        let Some(frames) = &mut self.0 else { return Ok(()) };
+        let mut out = Vec::with_capacity(bytes.len());
+        frames.push(bytes, &mut out).map_err(|_| ())?;
+        *bytes = BytesMut::from(out.as_slice());
+        Ok(())
+    }
+}
+
+/// Moves bytes until both sides have ended, or the policy does not allow it any more.
+pub(super) async fn relay(
+    worker: &Worker,
+    place: &Place,
+    entry: &Entry,
+    reader: &mut Reader,
+    writer: &Writer,
+    mut host: Plain,
+    clear: Option<Replacer>,
+) -> Moved {
+    let frames = Clearing(clear.as_ref().map(Frames::new));
+    let (ours, theirs) = (reader.take_rest(), host.reader.take_rest());
+    let stop = worker.until_denied(place, entry);
+    pass((writer.io(), ours), (host.writer.io(), theirs), SILENCE, frames, stop).await
+}
