@@ -1,5 +1,6 @@
 //! HTTP/2 on inspected connections, frame by frame: each stream is a request of its own.
 
+use super::frames;
 use super::inspected::shared;
 use super::secure::Secure;
 use super::wire::json;
@@ -90,7 +91,7 @@ impl H2 {
             match kind {
                 SETTINGS if flags & 1 == 0 => self.frame(SETTINGS, 1, 0, &[]),
                 0 if of == stream => answer.body += &String::from_utf8_lossy(&payload),
-                HEADERS if of == stream && answer.status.is_empty() => answer.status = status_of(&payload),
+                HEADERS if of == stream && answer.status.is_empty() => answer.status = frames::status(&payload),
                 HEADERS if of == stream => answer.trailers = payload,
                 3 if of == stream => {
                     answer.status += if answer.status.is_empty() { "reset" } else { "" };
@@ -126,17 +127,6 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 /// What a request's head begins with.
 pub fn pseudo<'a>(method: &'a str, host: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![(":method", method), (":scheme", "https"), (":path", path), (":authority", host)]
-}
-
-/// `:status`, which comes first, after an update of the table's size.
-fn status_of(block: &[u8]) -> String {
-    let block = if block.first() == Some(&0x20) { &block[1..] } else { block };
-    let known = ["200", "204", "206", "304", "400", "404", "500"];
-    match block {
-        [index @ 0x88..=0x8e, ..] => known[usize::from(index - 0x88)].to_owned(),
-        [0x48 | 0x08, 3, digits @ ..] => String::from_utf8_lossy(&digits[..3]).into_owned(),
-        other => panic!("no status: {other:?}"),
-    }
 }
 
 #[test]
