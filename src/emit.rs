@@ -1,5 +1,5 @@
-//! One pure function per target: [`Plan`](crate::plan::Plan) → bytes. Siblings share `File`, `Podman`, the limits and the
-//! calls of the recipe (`network`), and never call each other otherwise; `tree` combines them.
+//! One pure function per target: [`Plan`](crate::plan::Plan) → bytes. Targets never call each other: what several of
+//! them say stands in a module of its own, and `tree` puts their texts together.
 //!
 //! May depend on: `plan`, `config`, `policy`, `source`.
 
@@ -9,20 +9,25 @@ mod header;
 pub mod kube;
 mod limits;
 pub mod network;
+mod permissions;
 mod podman;
 mod posture;
 pub mod quadlet;
 pub mod review;
 pub mod router;
 pub mod script;
+mod shell;
+mod template;
 pub mod tree;
 
 use thiserror::Error;
 
 pub use file::File;
 pub use limits::{LimitGap, limit_gaps, update_args};
+use permissions::permissions;
 pub use podman::Podman;
 pub use posture::posture_args;
+pub use shell::quote;
 
 /// Why a plan cannot be written for a target.
 #[derive(Debug, Error)]
@@ -41,10 +46,4 @@ pub enum EmitError {
     /// A template or a serializer failed: a fault of ours, with its text.
     #[error("internal: {0}")]
     Internal(String),
-}
-
-impl From<anyhow::Error> for EmitError {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Internal(format!("{error:#}"))
-    }
 }

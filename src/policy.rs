@@ -6,6 +6,7 @@
 mod address;
 mod credential;
 mod decide;
+mod decision;
 mod dnslog;
 mod host;
 mod inspect;
@@ -16,10 +17,9 @@ mod table;
 
 pub use address::{AddressGuard, NEVER, PLATFORM, SPECIAL, is_special, subtract, unwrap_address};
 pub use credential::{AwsVariables, Credential, CredentialKind};
-pub use decide::{Decision, Reason, Tier, Verdict};
+pub use decision::{Decision, Inspection, Reason, Tier, Verdict};
 pub use dnslog::{DnsQuery, parse_dns_line};
 pub use host::{HostError, HostName, HostPattern, parse_pattern};
-pub use inspect::Inspection;
 pub use path::{PathError, PathGlob, canonical, refused_paths};
 pub use request::{GRAPHQL_PATH, GraphqlKind, GraphqlRule, HttpRequest, RequestRule};
 pub use rule::{MOST_NAMED_PORTS, Policy, Rule, RuleId, RuleSet};

@@ -64,7 +64,7 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
         return write_tree(dir, &tree::tree(&plan, &compiled)?, &resolved);
     }
     match args.target {
-        Target::Script => print(&script::script(&plan, &compiled.stream)?.text)?,
+        Target::Script => print(&script::script(&plan, &compiled.stream.text())?.text)?,
         _ => print(&compiled.stream.text())?,
     }
     Ok(0)

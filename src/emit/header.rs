@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::plan::Plan;
-use crate::visible::escaped;
 
-use super::{Podman, limit_gaps};
+use super::{Podman, limit_gaps, permissions};
 
 pub(super) fn header(plan: &Plan, podman: Podman) -> String {
     let mut text = format!("# sandboxc plan {}, session {}, for podman {podman}\n#\n", plan.names.hash, plan.session);
@@ -71,16 +70,6 @@ fn removal(plan: &Plan, secrets: &[String]) -> String {
     }
     if !secrets.is_empty() {
         let _ = writeln!(text, "#   podman secret rm {}", secrets.join(" "));
-    }
-    text
-}
-
-/// Every permission and the place that gave it, one a line.
-pub(super) fn permissions(plan: &Plan) -> String {
-    let mut text = String::new();
-    for grant in &plan.grants {
-        let what = escaped(&grant.what);
-        let _ = writeln!(text, "  {:<8} {what}  ({})", grant.kind, grant.from.short());
     }
     text
 }

@@ -18,7 +18,7 @@ use crate::config::yaml;
 use crate::plan::pod::{Dns, Pod, Role};
 use crate::plan::{MaterialStore, Plan};
 
-use super::{EmitError, File, Podman, header};
+use super::{EmitError, File, Podman};
 
 /// The documents of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +60,14 @@ impl Stream {
     }
 }
 
-/// Writes the stream. `router_files` and `agent_files` are what the router emitter made.
-pub fn stream(plan: &Plan, podman: Podman, router_files: &[File], agent_files: &[File]) -> Result<Stream, EmitError> {
+/// Writes the stream below a header. `router_files` and `agent_files` are what the router emitter made.
+pub fn stream(
+    plan: &Plan,
+    podman: Podman,
+    header: String,
+    router_files: &[File],
+    agent_files: &[File],
+) -> Result<Stream, EmitError> {
     if podman < Podman::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
@@ -72,7 +78,7 @@ pub fn stream(plan: &Plan, podman: Podman, router_files: &[File], agent_files: &
     let names = &plan.names;
     let router = plan.router.as_ref().map(|pod| maker.documents(&names.router_files, router_files, pod, "router"));
     let agent = maker.documents(&names.agent_files, agent_files, &plan.agent, "agent")?;
-    Ok(Stream { header: header::header(plan, podman), router: router.transpose()?, agent })
+    Ok(Stream { header, router: router.transpose()?, agent })
 }
 
 #[derive(Clone, Copy)]

@@ -3,6 +3,7 @@
 use crate::plan::{Plan, SESSION_LABEL};
 
 use super::File;
+use super::shell::line;
 
 /// Arguments of the `podman` calls that make the networks; the calls do not depend on each other.
 pub fn create_args(plan: &Plan) -> Vec<Vec<String>> {
@@ -48,7 +49,7 @@ pub fn networks_file(plan: &Plan) -> File {
         "#!/bin/sh\n# The networks of this sandbox. The first is shared and may exist already.\nset -eu\n".to_owned();
     for call in create_args(plan) {
         text.push_str("podman ");
-        text.push_str(&call.iter().map(|word| super::script::quote(word)).collect::<Vec<_>>().join(" "));
+        text.push_str(&line(&call));
         text.push('\n');
     }
     File { executable: true, ..File::new("networks.sh", text) }

@@ -15,7 +15,7 @@ mod tcp;
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
-use super::File;
+use super::{EmitError, File};
 use crate::plan::SandboxNetwork;
 use crate::policy::{Policy, Reason};
 
@@ -161,4 +161,10 @@ fn upstream(net: &SandboxNetwork) -> anyhow::Result<Vec<String>> {
 fn reasons() -> Map<String, Value> {
     let refusals = Reason::ALL.into_iter().filter(|reason| *reason != Reason::Allowed);
     refusals.map(|reason| (reason.code().to_owned(), json!({ "text": reason.text(), "hint": reason.hint() }))).collect()
+}
+
+impl From<anyhow::Error> for EmitError {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Internal(format!("{error:#}"))
+    }
 }

@@ -2,34 +2,12 @@
 
 use crate::plan::Plan;
 
-use super::kube::Stream;
+use super::shell::line;
+use super::template::environment;
 use super::{EmitError, File, network, update_args};
 
-/// A word for a POSIX shell; plain words stay as they are.
-pub fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-fn line(words: &[String]) -> String {
-    words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
-}
-
-/// Writes the script around a stream whose agent carries its command itself.
-pub fn script(plan: &Plan, stream: &Stream) -> Result<File, EmitError> {
-    let mut env = minijinja::Environment::new();
-    env.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
-    let syntax = minijinja::syntax::SyntaxConfig::builder()
-        .trim_blocks(true)
-        .lstrip_blocks(true)
-        .keep_trailing_newline(true)
-        .build()
-        .map_err(|error| EmitError::Internal(error.to_string()))?;
-    env.set_syntax(syntax);
-    let manifest = stream.text();
+/// Writes the script around a manifest whose agent carries its command itself.
+pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
     let names = &plan.names;
     let networks: Vec<String> = network::create_args(plan).iter().map(|call| line(call)).collect();
     let context = minijinja::context! {
@@ -53,12 +31,11 @@ pub fn script(plan: &Plan, stream: &Stream) -> Result<File, EmitError> {
         updates => plan.pods().flat_map(update_args).map(|args| line(&args)).collect::<Vec<_>>(),
         ready => plan.router.as_ref().and_then(|pod| pod.main.ready.as_deref()).map(line),
         timeout => plan.agent.main.limits.timeout.as_ref().map(|timeout| timeout.value),
-        marker => marker(&manifest),
+        marker => marker(manifest),
         manifest => manifest,
     };
-    let text = env
-        .render_str(include_str!("../../templates/run.sh.j2"), context)
-        .map_err(|error| EmitError::Internal(format!("{error:#}")))?;
+    let text = environment()?.render_str(include_str!("../../templates/run.sh.j2"), context);
+    let text = text.map_err(|error| EmitError::Internal(format!("{error:#}")))?;
     Ok(File { executable: true, ..File::new("run.sh", text) })
 }
 
@@ -74,13 +51,6 @@ fn marker(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quote("a/b:c=1"), "a/b:c=1");
-        assert_eq!(quote(""), "''");
-        assert_eq!(quote("it's $x"), r"'it'\''s $x'");
-    }
 
     #[test]
     fn the_marker_is_never_a_line_of_the_text() {

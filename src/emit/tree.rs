@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 
 use super::kube::{self, Stream};
-use super::{EmitError, File, Podman, network, quadlet, review, router, script};
+use super::{EmitError, File, Podman, header, network, quadlet, review, router, script};
 
 /// Everything that one plan compiles to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Compiled {
 /// Compiles a plan for a podman.
 pub fn compile(plan: &Plan, podman: Podman) -> Result<Compiled, EmitError> {
     let (router_files, agent_files) = mounted(plan)?;
-    let stream = kube::stream(plan, podman, &router_files, &agent_files)?;
+    let stream = kube::stream(plan, podman, header::header(plan, podman), &router_files, &agent_files)?;
     Ok(Compiled { stream, router_files, agent_files })
 }
 
@@ -45,7 +45,7 @@ fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
 pub fn tree(plan: &Plan, compiled: &Compiled) -> Result<Vec<File>, EmitError> {
     let mut files = vec![
         File::new("kube.yaml", compiled.stream.text()),
-        script::script(plan, &compiled.stream)?,
+        script::script(plan, &compiled.stream.text())?,
         network::networks_file(plan),
         review::file(plan)?,
     ];

@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::agent::Agent;
 use crate::config::Identity;
 
 /// Where the agent's files of a session are inside.
@@ -115,16 +114,15 @@ pub(super) fn variables(identity: Identity) -> Vec<(&'static str, String)> {
 ///
 /// Root inside may install packages, and dpkg fails where it cannot replace a bundle that is a mount. So root gets the
 /// session's CA where `update-ca-certificates` takes it from, and the rest by variables.
-pub(super) fn stand_ins(agent: &Agent) -> Vec<(&'static str, &'static str)> {
-    let all: Vec<(&str, &str)> = match agent.identity.value {
+///
+/// What is `taken` stays as it is, and nothing is made in it: the config mounts it.
+pub(super) fn stand_ins(identity: Identity, taken: &[&Path]) -> Vec<(&'static str, &'static str)> {
+    let all: Vec<(&str, &str)> = match identity {
         Identity::HostUser => {
             let bundles = BUNDLES_AT.map(|at| (BUNDLE, at));
             bundles.into_iter().chain(JAVA_AT.map(|at| (JAVA, at))).collect()
         }
         Identity::Root => vec![(JAVA, ROOTS_JAVA_AT), (SESSION_CA, LOCAL_ROOT_AT)],
     };
-    // What the config mounts stays as it is, and nothing is made in it.
-    let mounts = agent.mounts.iter().map(|mount| mount.target.as_path());
-    let taken: Vec<&Path> = mounts.chain([agent.workspace.target.as_path(), agent.home.target.as_path()]).collect();
     all.into_iter().filter(|(_, at)| !taken.iter().any(|taken| Path::new(at).starts_with(taken))).collect()
 }

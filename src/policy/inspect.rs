@@ -1,51 +1,18 @@
 //! What the router must look at inside of a connection, and for which hosts it decrypts.
 
-use serde::Serialize;
-
 use super::credential::Credential;
-use super::decide::{Decision, Reason, Tier, Verdict};
+use super::decision::{Decision, Inspection, Reason, Tier, Verdict};
 use super::host::HostName;
 use super::path::{PathError, canonical};
 use super::request::{GraphqlKind, HttpRequest, RequestRule};
 use super::rule::{Policy, Rule};
-
-/// Why requests of a host are looked at, and what decides about each.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Inspection {
-    /// One of these must permit each request; in the order in which they are asked: without `graphql` first, by id.
-    pub allow: Vec<Rule>,
-    /// If there, one of these must permit it too. None where no ceiling narrows requests.
-    pub ceiling: Option<Vec<Rule>>,
-    /// Names of the credentials whose scope holds the host; none on port 80.
-    pub credentials: Vec<String>,
-}
-
-impl Inspection {
-    /// True if every request is permitted, so that the host is inspected for the sake of credentials alone.
-    pub fn permits_everything(&self) -> bool {
-        self.ceiling.is_none() && self.allow.iter().any(|rule| rule.request.is_none())
-    }
-
-    /// True if a body decides: every rule that is left reads one.
-    pub fn reads_body(&self) -> bool {
-        reads_body(&self.allow) || self.ceiling.as_deref().is_some_and(reads_body)
-    }
-}
-
-fn graphql(rule: &Rule) -> Option<&super::request::GraphqlRule> {
-    rule.request.as_ref()?.graphql.as_ref()
-}
-
-fn reads_body(rules: &[Rule]) -> bool {
-    rules.iter().all(|rule| graphql(rule).is_some())
-}
 
 /// The rules of a group that requests are asked against: a plain one permits them all, and makes the others moot.
 fn asked(group: &[&Rule]) -> Vec<Rule> {
     if let Some(plain) = group.iter().find(|rule| rule.request.is_none()) {
         return vec![(*plain).clone()];
     }
-    let (bodies, heads): (Vec<&Rule>, Vec<&Rule>) = group.iter().partition(|rule| graphql(rule).is_some());
+    let (bodies, heads): (Vec<&Rule>, Vec<&Rule>) = group.iter().partition(|rule| rule.graphql().is_some());
     heads.into_iter().chain(bodies).cloned().collect()
 }
 
@@ -65,7 +32,7 @@ fn head<'a>(rules: &'a [Rule], method: &str, path: &str) -> Head<'a> {
     let Some(first) = for_path.first() else { return Head::Path };
     let permitting: Vec<&Rule> =
         for_path.iter().copied().filter(|rule| has(rule, &|r| r.permits_method(method))).collect();
-    match permitting.iter().find(|rule| graphql(rule).is_none()) {
+    match permitting.iter().find(|rule| rule.graphql().is_none()) {
         Some(settled) => Head::Permits(vec![settled]),
         None if permitting.is_empty() => Head::Method(first),
         None => Head::Permits(permitting),
@@ -150,7 +117,7 @@ impl Policy {
         let Some(inspection) = head.inspection.as_ref().filter(|_| head.verdict == Verdict::Allow) else { return head };
         let deny = |reason, rule: Option<&Rule>| Decision { tier: head.tier, ..Decision::deny(reason, rule, port) };
         let permitting = |rules: &[Rule]| {
-            let permits = |rule: &&Rule| graphql(rule).is_none_or(|body| body.permits(kind, fields.iter().copied()));
+            let permits = |rule: &&Rule| rule.graphql().is_none_or(|body| body.permits(kind, fields.iter().copied()));
             rules.iter().find(permits).cloned()
         };
         let Some(rule) = permitting(&inspection.allow) else {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::credential::Credential;
 use super::host::{HostName, HostPattern};
-use super::request::RequestRule;
+use super::request::{GraphqlRule, RequestRule};
 use crate::source::Place;
 
 /// Name of a rule in every log line, table and explanation: where in the config it stands, e.g. `repo.allow[2]`,
@@ -73,6 +73,11 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// What it says about a GraphQL body, if it reads one.
+    pub fn graphql(&self) -> Option<&GraphqlRule> {
+        self.request.as_ref()?.graphql.as_ref()
+    }
+
     /// True if an allow or ceiling entry covers this port once its pattern matches.
     pub fn covers_port(&self, port: u16) -> bool {
         let web = matches!(port, 80 | 443) && !matches!(self.pattern, HostPattern::Ip(_));

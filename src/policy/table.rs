@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use serde::Serialize;
 
-use super::decide::{Decision, Reason, Target, Tier, Verdict};
+use super::decide::Target;
+use super::decision::{Decision, Reason, Tier, Verdict};
 use super::host::{HostName, HostPattern};
 use super::rule::{Policy, RuleSet};
 

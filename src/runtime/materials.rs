@@ -23,7 +23,7 @@ use std::time::SystemTime;
 use super::RuntimeError;
 use super::redact::Known;
 use crate::config::{Resolved, Secret, SecretValues};
-use crate::emit::script::quote;
+use crate::emit::quote;
 use crate::plan::{Leaf, inspects, leaves, trust};
 use crate::policy::Credential;
 

@@ -17,6 +17,7 @@ mod quadlet_reader;
 mod quadlet_secrets;
 mod readme;
 mod replays;
+mod rooms;
 mod router;
 #[path = "../e2e/systemd_reader.rs"]
 mod systemd_reader;

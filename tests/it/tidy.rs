@@ -14,7 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["cli"],
 ];
 
-fn sources(dir: &Path) -> Vec<PathBuf> {
+pub fn sources(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();
@@ -28,7 +28,7 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -43,7 +43,7 @@ fn floor(room: &str) -> Option<usize> {
 }
 
 /// A file's own text without its unit tests, comments and doc comments.
-fn code(path: &Path) -> String {
+pub fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let own = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
     own.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")

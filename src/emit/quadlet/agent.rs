@@ -3,7 +3,7 @@
 use super::container::{ContainerUnit, HostFile, Service, Standing, variables_file};
 use super::unit::Relations;
 use super::{EmitError, File, Maker, START_TIMEOUT};
-use crate::emit::header;
+use crate::emit::permissions;
 
 impl Maker<'_> {
     pub(super) fn agent(&self) -> Result<Vec<File>, EmitError> {
@@ -55,7 +55,7 @@ impl Maker<'_> {
                 "\nKeys and secrets are in no unit: {service} reads them at each start, into memory.\n"
             ));
         }
-        text.push_str(&format!("\nPermissions, and where each was given:\n{}", header::permissions(self.plan)));
+        text.push_str(&format!("\nPermissions, and where each was given:\n{}", permissions(self.plan)));
         text
     }
 }

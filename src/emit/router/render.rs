@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use minijinja::State;
-use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, ValueKind};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, UndefinedBehavior, Value};
+use minijinja::{Error, ErrorKind, Output, Value};
 use serde::Serialize;
+
+use crate::emit::template::environment;
 
 const TEMPLATES: [(&str, &str); 13] = [
     ("router/entry.sh", include_str!("../../../templates/router/entry.sh.j2")),
@@ -26,10 +27,7 @@ const TEMPLATES: [(&str, &str); 13] = [
 
 /// Fills one template.
 pub(super) fn render(name: &str, context: impl Serialize) -> anyhow::Result<String> {
-    let mut env = Environment::new();
-    env.set_undefined_behavior(UndefinedBehavior::Strict);
-    env.set_auto_escape_callback(|_| AutoEscape::None);
-    env.set_syntax(SyntaxConfig::builder().trim_blocks(true).keep_trailing_newline(true).build()?);
+    let mut env = environment()?;
     env.set_formatter(plain);
     env.add_filter("nginx", nginx);
     env.add_filter("json", json);

@@ -269,7 +269,9 @@ impl Maker<'_> {
         }
         if self.has(Part::Trust) {
             mounts.push(material(MaterialSet::Agent, None, trust::TRUST_AT));
-            let stand_ins = trust::stand_ins(agent).into_iter();
+            let taken = agent.mounts.iter().map(|mount| &mount.target).chain([&workspace.target, &agent.home.target]);
+            let taken: Vec<&Path> = taken.map(PathBuf::as_path).collect();
+            let stand_ins = trust::stand_ins(agent.identity.value, &taken).into_iter();
             mounts.extend(stand_ins.map(|(file, at)| material(MaterialSet::Agent, Some(file), at)));
         }
         mounts

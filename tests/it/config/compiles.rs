@@ -33,7 +33,7 @@ fn compile(world: &World) -> Result<(), String> {
             }
             let compiled = tree::compile(&plan, podman).map_err(|error| format!("manifest for {podman}: {error}"))?;
             if *command != hold {
-                script::script(&plan, &compiled.stream).map_err(|error| format!("script: {error}"))?;
+                script::script(&plan, &compiled.stream.text()).map_err(|error| format!("script: {error}"))?;
             }
         }
     }
