@@ -19,7 +19,7 @@ use super::{EmitError, File};
 use crate::plan::SandboxNetwork;
 use crate::policy::{Policy, Reason};
 
-pub use policy_file::policy_file;
+pub use policy_file::{pod_file, policy_file};
 
 use credentials::Credentials;
 use inspect::Asked;

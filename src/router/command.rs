@@ -1,20 +1,101 @@
-//! The command line: one mode for each container.
+//! The command line: one mode for each container, and two for whoever looks in from outside.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use super::run::{self, Paths};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::dns::probe;
+use super::policy_file::FORMAT;
+use super::{forward, gate, live, run};
+
+const USAGE: &str = "usage: sandboxc-router router [POLICY.JSON SECRETS [SOCKET]]   decides about connections
+       sandboxc-router forward [--gate] [POD.JSON SOCKET]    brings connections of the agent's pod to the router
+       sandboxc-router gate [POD.JSON]                       ends well if the agent's pod has no other way out
+       sandboxc-router ready [POLICY.JSON]                   ends well once the router answers
+       sandboxc-router version";
+
+/// How long `ready` waits.
+const READY: Duration = Duration::from_secs(10);
+
+/// A process that SIGTERM ends exits so.
+pub const TERMINATED: u8 = 143;
+
+/// What a signal does until a mode has its own way to end: PID 1 would ignore it otherwise, and podman would wait ten
+/// seconds before it kills.
+#[derive(Clone, Debug)]
+pub struct Early(Arc<AtomicBool>);
+
+impl Early {
+    /// SIGTERM and SIGINT end the process from now on.
+    fn install() -> std::io::Result<Self> {
+        let armed = Arc::new(AtomicBool::new(true));
+        for signal in [SIGTERM, SIGINT] {
+            signal_hook::flag::register_conditional_shutdown(signal, i32::from(TERMINATED), Arc::clone(&armed))?;
+        }
+        Ok(Self(armed))
+    }
+
+    /// The mode sees to signals itself from now on.
+    pub fn disarm(&self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
 
 /// Runs what the arguments ask for; the code that the process ends with.
 pub fn main() -> u8 {
+    let early = match Early::install() {
+        Ok(early) => early,
+        Err(error) => {
+            run::say(&format!("sandboxc-router: signals: {error}"));
+            return 1;
+        }
+    };
     let mut words = std::env::args_os().skip(1);
     let mode = words.next().unwrap_or_default();
-    let rest: Vec<PathBuf> = words.map(PathBuf::from).collect();
+    let mut rest: Vec<PathBuf> = words.map(PathBuf::from).collect();
+    let gated = mode == "forward" && rest.first().is_some_and(|word| word == Path::new("--gate"));
+    rest.drain(..usize::from(gated));
     match (mode.to_str().unwrap_or_default(), rest.as_slice()) {
-        ("router", []) => run::main(&Paths::default()),
-        ("router", [policy, secrets]) => run::main(&Paths { policy: policy.clone(), secrets: secrets.clone() }),
+        ("router", []) => run::main(&run::Paths::default(), &early),
+        ("router", [policy, secrets, socket @ ..]) if socket.len() <= 1 => {
+            let handover = socket.first().cloned();
+            run::main(&run::Paths { policy: policy.clone(), secrets: secrets.clone(), handover }, &early)
+        }
+        ("forward", []) => forward::main(&forward::Paths::default(), gated),
+        ("forward", [pod, router]) => {
+            forward::main(&forward::Paths { pod: pod.clone(), router: router.clone() }, gated)
+        }
+        ("gate", []) => gate::main(&forward::Paths::default().pod),
+        ("gate", [pod]) => gate::main(pod),
+        ("ready", []) => ready(&run::Paths::default().policy),
+        ("ready", [policy]) => ready(policy),
+        ("version", []) => version(),
         _ => {
-            run::say("usage: sandboxc-router router [POLICY.JSON SECRETS]");
+            run::say(USAGE);
             2
         }
+    }
+}
+
+fn ready(policy: &Path) -> u8 {
+    let answer = live::read(policy).and_then(|file| probe::wait_for(file.listen.router, &file.plan, READY));
+    match answer {
+        Ok(()) => 0,
+        Err(error) => {
+            run::say(&format!("ready: {error}"));
+            1
+        }
+    }
+}
+
+fn version() -> u8 {
+    use std::io::Write as _;
+    let text = format!("sandboxc-router {}, policy format {FORMAT}\n", env!("CARGO_PKG_VERSION"));
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => 0,
+        Err(_) => 1,
     }
 }

@@ -10,6 +10,7 @@ use ipnet::Ipv4Net;
 
 use super::dns::probe;
 use super::pod_file::PodFile;
+use super::run::say;
 
 /// How long the router may take to answer. It is up before the gate starts, so this is for a host under load.
 const ROUTER: Duration = Duration::from_secs(10);
@@ -17,6 +18,20 @@ const ROUTER: Duration = Duration::from_secs(10);
 /// How many user namespaces processes of the pod may make (`user_namespaces(7)`). It belongs to the pod's own user namespace,
 /// so it is neither the host's nor another pod's; to raise it again takes `CAP_SYS_RESOURCE` there.
 const USER_NAMESPACES: &str = "sys/user/max_user_namespaces";
+
+/// Runs the gate alone; the code that the process ends with.
+pub fn main(pod: &Path) -> u8 {
+    match super::forward::read(pod).and_then(|file| check(&file, Path::new("/proc"))) {
+        Ok(()) => 0,
+        Err(error) => stop(&error),
+    }
+}
+
+/// Says why the pod does not start; the code that the process ends with.
+pub(super) fn stop(why: &str) -> u8 {
+    say(&format!("gate: {why}; the sandbox does not start"));
+    1
+}
 
 /// Checks the pod from inside; `proc` is where procfs is mounted.
 ///

@@ -6,9 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::thread::CapabilitySet;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
+use super::command::{Early, TERMINATED};
+use super::confine::{Permitted, Threads, confine, keep_capabilities};
 use super::credential::{Minter, Table};
 use super::dns::{Refused, Server};
 use super::limits::Budget;
@@ -16,9 +19,9 @@ use super::live::{Current, Live, follow, read};
 use super::log::{Log, Seldom, Stamp};
 use super::mint::Mint;
 use super::policy_file::PolicyFile;
-use super::tls;
 use super::upstream::Dialer;
 use super::worker::{Listener, Port, Shared, Worker, accept};
+use super::{handover, taken, tls};
 
 /// Threads that serve.
 const THREADS: usize = 2;
@@ -33,11 +36,17 @@ pub struct Paths {
     pub policy: PathBuf,
     /// The session's secrets.
     pub secrets: PathBuf,
+    /// Where a forwarder hands sockets over, if it may.
+    pub handover: Option<PathBuf>,
 }
 
 impl Default for Paths {
     fn default() -> Self {
-        Self { policy: "/etc/sandboxc/policy.json".into(), secrets: "/run/sandboxc".into() }
+        Self {
+            policy: "/etc/sandboxc/policy.json".into(),
+            secrets: "/run/sandboxc".into(),
+            handover: Some(handover::SOCKET.into()),
+        }
     }
 }
 
@@ -135,7 +144,7 @@ pub struct NameSockets {
     tcp: std::net::TcpListener,
 }
 
-fn listen(address: SocketAddrV4) -> std::io::Result<std::net::TcpListener> {
+pub(super) fn listen(address: SocketAddrV4) -> std::io::Result<std::net::TcpListener> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
@@ -145,32 +154,35 @@ fn listen(address: SocketAddrV4) -> std::io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-/// Serves listeners on threads of its own until `ending` says true. Web ports are served by every thread, named ports by
-/// one each, since there may be thousands.
+/// Web ports are served by every thread, named ports by one each, since there may be thousands.
+pub(super) fn is_served_by(number: usize, port: &Port, thread: usize) -> bool {
+    !matches!(port, Port::Tcp(_)) || number % THREADS == thread
+}
+
+/// Serves listeners on threads of its own until `ending` says true.
 pub fn serve(
     prepared: &Prepared,
     (listeners, names): (Vec<Listener>, NameSockets),
+    taken: Option<&taken::Watch>,
     policy: &Path,
     ending: &watch::Receiver<bool>,
 ) -> Result<Vec<std::thread::JoinHandle<()>>, String> {
     let mut portions: Vec<Vec<Listener>> = (0..THREADS).map(|_| Vec::new()).collect();
-    for (number, listener) in listeners.into_iter().enumerate() {
-        if matches!(listener.port, Port::Tcp(_)) {
-            if let Some(portion) = portions.get_mut(number % THREADS) {
-                portion.push(listener);
+    for (number, listener) in listeners.iter().enumerate() {
+        for (thread, portion) in portions.iter_mut().enumerate() {
+            if is_served_by(number, &listener.port, thread) {
+                let socket = listener.socket.try_clone().map_err(|error| error.to_string())?;
+                portion.push(Listener { socket, port: listener.port.clone(), only: listener.only });
             }
-            continue;
-        }
-        for portion in &mut portions {
-            let socket = listener.socket.try_clone().map_err(|error| error.to_string())?;
-            portion.push(Listener { socket, port: listener.port.clone(), only: listener.only });
         }
     }
+    drop(listeners);
     let mut names = Some(names);
     let clients = tls::clients(prepared.roots.clone())?;
     let mut threads = Vec::new();
     for (thread, listeners) in portions.into_iter().enumerate() {
         let (shared, clients, mut ending) = (Arc::clone(&prepared.shared), clients.clone(), ending.clone());
+        let taken = taken.cloned();
         let first = if thread == 0 { names.take().map(|names| (names, policy.to_owned())) } else { None };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
@@ -179,6 +191,9 @@ pub fn serve(
             local.block_on(&runtime, async {
                 let worker = Rc::new(Worker { shared, dialer: Dialer::new(clients) });
                 start(&worker, listeners, first);
+                if let Some(taken) = taken {
+                    tokio::task::spawn_local(taken::serve(Rc::clone(&worker), thread, taken));
+                }
                 let _ = ending.wait_for(|ends| *ends).await;
             });
         });
@@ -245,8 +260,8 @@ pub fn say(line: &str) {
 }
 
 /// Runs until SIGTERM or SIGINT; the code that the process ends with.
-pub fn main(paths: &Paths) -> u8 {
-    match run(paths) {
+pub fn main(paths: &Paths, early: &Early) -> u8 {
+    match run(paths, early) {
         Ok(code) => code,
         Err(error) => {
             say(&format!("router: {error}"));
@@ -255,7 +270,16 @@ pub fn main(paths: &Paths) -> u8 {
     }
 }
 
-fn run(paths: &Paths) -> Result<u8, String> {
+/// Everything is open that will be: what is left is to read a new policy.
+fn give_up(paths: &Paths) -> Result<(), String> {
+    keep_capabilities(CapabilitySet::empty()).map_err(|error| format!("giving up capabilities: {error}"))?;
+    let read = paths.policy.parent().map(Path::to_owned).into_iter().collect();
+    let said = confine(&Permitted { read, connect: None }, Threads::All)?;
+    say(&format!("router: {said}"));
+    Ok(())
+}
+
+fn run(paths: &Paths, early: &Early) -> Result<u8, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let (log, writer) = Log::start(std::io::stdout());
     let (end, ending) = watch::channel(false);
@@ -263,9 +287,15 @@ fn run(paths: &Paths) -> Result<u8, String> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut term = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
         let mut int = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+        early.disarm();
         let prepared = Prepared::read(paths, log.clone())?;
-        let listeners = bind(&prepared.shared.current.get().file)?;
-        let threads = serve(&prepared, listeners, &paths.policy, &ending)?;
+        let file = Arc::clone(&prepared.shared.current.get().file);
+        let listeners = bind(&file)?;
+        let counter = paths.handover.as_deref().and_then(taken::open);
+        give_up(paths)?;
+        let taken =
+            counter.map(|counter| taken::start(counter, file)).transpose().map_err(|error| error.to_string())?;
+        let threads = serve(&prepared, listeners, taken.as_ref(), &paths.policy, &ending)?;
         say("router: ready");
         let dead = async {
             loop {
@@ -276,8 +306,8 @@ fn run(paths: &Paths) -> Result<u8, String> {
             }
         };
         let code = tokio::select! {
-            _ = term.recv() => 143,
-            _ = int.recv() => 143,
+            _ = term.recv() => TERMINATED,
+            _ = int.recv() => TERMINATED,
             () = dead => 1,
         };
         let _ = end.send(true);

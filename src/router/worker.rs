@@ -155,7 +155,7 @@ async fn serve(worker: &Rc<Worker>, stream: TcpStream, _peer: SocketAddr, port: 
 }
 
 /// Clients that vanish without an end are noticed.
-fn keep_alive(stream: &TcpStream) {
+pub(super) fn keep_alive(stream: &TcpStream) {
     let _ = rustix::net::sockopt::set_socket_keepalive(stream, true);
 }
 

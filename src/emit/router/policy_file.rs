@@ -9,6 +9,7 @@ use super::tcp;
 use crate::plan::{Plan, SandboxNetwork, leaves};
 use crate::policy::{Policy, Verdict};
 use crate::router::PolicyFile;
+use crate::router::pod_file::{PodFile, PodPort};
 use crate::router::policy_file::{FORMAT, Limits, Listen, TcpRoute};
 
 /// `policy.json` of a plan. Fails where there is no network to enforce anything on, where the plan and the policy disagree,
@@ -35,6 +36,26 @@ pub fn policy_file(plan: &Plan) -> anyhow::Result<PolicyFile> {
         ca_scopes: leaves(policy).into_iter().map(|leaf| leaf.base).collect::<BTreeSet<_>>().into_iter().collect(),
         tcp: routes(net, policy)?,
         policy: policy.clone(),
+    })
+}
+
+/// `pod.json` of a plan, for gate and forwarder.
+pub fn pod_file(plan: &Plan) -> anyhow::Result<PodFile> {
+    let net = plan.network.as_ref().context("the network sandbox is off, so there is no gate")?;
+    let port = |route: &crate::plan::TcpRoute| PodPort {
+        loopback: route.loopback,
+        port: route.port,
+        router_port: route.router_port,
+    };
+    Ok(PodFile {
+        format: FORMAT,
+        plan: plan.names.hash.clone(),
+        internal: net.internal.trunc(),
+        agent: net.agent_address,
+        router: net.router_address,
+        user_namespaces: true,
+        web_loopback: net.web_loopback,
+        tcp: net.tcp.iter().map(port).collect(),
     })
 }
 

@@ -54,13 +54,22 @@ for log in out err forwarder.log; do
     chown 990:990 "$work/$log"
 done
 
+# The program as it runs in its pod: `as_service NETNS CAPS MODE...`.
+as_service() {
+    netns=$1 caps=$2
+    shift 2
+    nsenter --net="$netns" -- setpriv --reuid=990 --regid=990 --clear-groups --no-new-privs --bounding-set="$caps" \
+        --inh-caps="$caps" --ambient-caps="$caps" -- "$program" "$@"
+}
+mkdir -p "$work/materials" "$work/handover"
+chown 990:990 "$work/handover"
+
 # The router starts before anything is behind it, as its egress network comes later.
 {
     code=0
     if [ -n "$program" ]; then
-        mkdir -p "$work/materials"
-        setpriv --reuid=990 --regid=990 --clear-groups --no-new-privs --bounding-set="$bind" --inh-caps="$bind" \
-            --ambient-caps="$bind" -- "$program" router "$work/router/policy.json" "$work/materials" >>"$work/out" 2>>"$work/err" || code=$?
+        as_service /proc/self/ns/net "$bind" router "$work/router/policy.json" "$work/materials" "$work/handover/router" \
+            >>"$work/out" 2>>"$work/err" || code=$?
     else
         contained "$work/router" /proc/self/ns/net "$bind" /bin/sh /etc/sandboxc/entry.sh >>"$work/out" 2>>"$work/err" || code=$?
     fi
@@ -68,10 +77,17 @@ done
 } &
 ip address add "$egress_address/24" dev lo
 python3 "$here/upstream.py" serve "$work/dns.log" "$work/internet" "$work/seen" >"$work/upstream.out" 2>"$work/upstream.err" &
+if [ -n "$program" ]; then
+    {
+        as_service "$work/agent.ns" -all gate "$work/forwarder/pod.json" &&
+            as_service "$work/agent.ns" "$bind" forward "$work/forwarder/pod.json" "$work/handover/router"
+    } >>"$work/forwarder.log" 2>&1 &
+else
 {
     contained "$work/forwarder" "$work/agent.ns" -all /bin/sh /etc/sandboxc/gate.sh &&
         contained "$work/forwarder" "$work/agent.ns" "$bind" nginx -e stderr -c /etc/sandboxc/forwarder.conf
 } >>"$work/forwarder.log" 2>&1 &
+fi
 echo started >"$work/started"
 # Held open by the tests; their process may have ended without a chance to tidy up.
 read -r _ || :

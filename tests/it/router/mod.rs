@@ -25,6 +25,7 @@ mod masking_answers;
 mod masking_aws;
 mod mint;
 mod njs;
+mod pod;
 mod requests;
 mod secure;
 mod streams;

@@ -61,9 +61,11 @@ impl World {
         let work = tempfile::tempdir().expect("a directory");
         Self::write(work.path(), &net, &policy, edit);
         if is_program() {
-            let file = sandboxc::emit::router::policy_file(&plan).expect("policy.json");
-            fs::write(work.path().join("router/policy.json"), serde_json::to_vec_pretty(&file).expect("JSON"))
-                .expect("a file");
+            let file = emit::router::policy_file(&plan).expect("policy.json");
+            let pod = emit::router::pod_file(&plan).expect("pod.json");
+            let put = |name: &str, text: Vec<u8>| fs::write(work.path().join(name), text).expect("a file");
+            put("router/policy.json", serde_json::to_vec_pretty(&file).expect("JSON"));
+            put("forwarder/pod.json", serde_json::to_vec_pretty(&pod).expect("JSON"));
         }
         super::mint::mint(work.path(), &policy);
         let holders = [hold_namespace(), hold_namespace()];

@@ -1,0 +1,203 @@
+//! The forwarder: listens on loopback addresses of the agent's pod, where allowed names lead, and brings what comes to the
+//! router. It decides nothing.
+//!
+//! At best it hands its sockets over, and connections have no hop here. Where it cannot (the pods are on two machines, or a
+//! security module forbids it) it accepts by itself and dials the router. It says which.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use rustix::thread::CapabilitySet;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinSet, LocalSet, spawn_local};
+use tokio::time::{sleep, timeout};
+
+use super::confine::{Permitted, Threads, confine, keep_capabilities};
+use super::limits::{Budget, Held};
+use super::log::Seldom;
+use super::pod_file::{Listeners, PodFile};
+use super::relay::{Nothing, relay};
+use super::run::{listen, say};
+use super::worker::{keep_alive, plain};
+use super::{gate, handover};
+
+/// What a gate at the head of the forwarder prints once everything listens; whoever waits for the pod reads it.
+const PASSED: &[u8] = b"gate: passed\n";
+
+/// Connections at once; as many as the router takes.
+const CONNECTIONS: u32 = 4096;
+
+/// How long the router may take to accept.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Longer than any of the router's own, which decides when a connection is idle.
+const SILENCE: Duration = Duration::from_secs(3600);
+
+/// How often handing over is tried before TCP is all there is, and after which pause each time: a router that starts
+/// again needs a moment.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where everything lies.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// `pod.json`.
+    pub pod: PathBuf,
+    /// The router's socket in the volume that it shares with the forwarder.
+    pub router: PathBuf,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self { pod: "/etc/sandboxc/pod.json".into(), router: handover::SOCKET.into() }
+    }
+}
+
+/// Reads `pod.json`.
+pub fn read(path: &Path) -> Result<PodFile, String> {
+    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    PodFile::read("pod.json", &text)
+}
+
+/// Runs until a signal ends the process; the code that it ends with otherwise.
+pub fn main(paths: &Paths, gated: bool) -> u8 {
+    let file = match read(&paths.pod) {
+        Ok(file) => file,
+        Err(error) => return fail(&error),
+    };
+    if gated && let Err(error) = gate::check(&file, Path::new("/proc")) {
+        return gate::stop(&error);
+    }
+    match run(&file, paths, gated) {
+        Ok(()) => 1,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &str) -> u8 {
+    say(&format!("forwarder: {error}"));
+    1
+}
+
+fn run(file: &PodFile, paths: &Paths, gated: bool) -> Result<(), String> {
+    let planned = file.listeners();
+    let listeners = bind(&planned)?;
+    keep_capabilities(CapabilitySet::empty()).map_err(|error| format!("giving up capabilities: {error}"))?;
+    let mut ports: Vec<u16> = planned.values().copied().collect();
+    ports.sort_unstable();
+    ports.dedup();
+    let said = confine(&Permitted { read: Vec::new(), connect: Some(ports) }, Threads::All)?;
+    say(&format!("forwarder: {said}"));
+    let (handed, watched) = watch::channel(false);
+    let copies = copies(&listeners)?;
+    let (plan, socket) = (file.plan.clone(), paths.router.clone());
+    let lender = std::thread::Builder::new().name("hand-over".to_owned());
+    lender.spawn(move || hand_over(&socket, &plan, &copies, &handed)).map_err(|error| error.to_string())?;
+    if gated {
+        use std::io::Write as _;
+        let mut out = std::io::stdout();
+        out.write_all(PASSED).and_then(|()| out.flush()).map_err(|error| format!("saying that it is up: {error}"))?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    LocalSet::new().block_on(&runtime, serve(file.router, &listeners, watched))
+}
+
+/// All of them, each with the router's port that it leads to.
+fn bind(planned: &Listeners) -> Result<Vec<(u16, TcpListener)>, String> {
+    let one = |(at, port): (&SocketAddrV4, &u16)| match listen(*at) {
+        Ok(listener) => Ok((*port, listener)),
+        Err(error) => Err(format!("{at}: {error}")),
+    };
+    planned.iter().map(one).collect()
+}
+
+fn copies(listeners: &[(u16, TcpListener)]) -> Result<Vec<TcpListener>, String> {
+    listeners.iter().map(|(_, listener)| listener.try_clone().map_err(|error| error.to_string())).collect()
+}
+
+/// Hands the listeners over for as long as somebody takes them, and tells whether they are.
+fn hand_over(router: &Path, plan: &str, listeners: &[TcpListener], handed: &watch::Sender<bool>) {
+    let mut tries = 0;
+    loop {
+        match handover::offer(router, plan, listeners) {
+            Ok(lease) => {
+                say("forwarder: the router accepts connections itself");
+                handed.send_replace(true);
+                lease.wait();
+                handed.send_replace(false);
+                say("forwarder: the router has let go; connections go to it over TCP");
+                tries = 0;
+            }
+            Err(error) if tries == TRIES => {
+                say(&format!("forwarder: connections go to the router over TCP, since it takes no sockets: {error}"));
+                return;
+            }
+            Err(_) => tries += 1,
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Accepts whenever nobody else does.
+async fn serve(
+    router: Ipv4Addr,
+    listeners: &[(u16, TcpListener)],
+    mut handed: watch::Receiver<bool>,
+) -> Result<(), String> {
+    let budget = Budget::new(CONNECTIONS);
+    loop {
+        let mut accepting = JoinSet::new();
+        for ((port, _), copy) in listeners.iter().zip(copies(listeners)?) {
+            // The router, which shares the flag, has it so too.
+            copy.set_nonblocking(true).map_err(|error| error.to_string())?;
+            let copy = tokio::net::TcpListener::from_std(copy).map_err(|error| error.to_string())?;
+            accepting.spawn_local(accept(copy, SocketAddr::from((router, *port)), budget.clone()));
+        }
+        // The sender is gone where handing over was given up.
+        if handed.wait_for(|handed| *handed).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        drop(accepting);
+        if handed.wait_for(|handed| !*handed).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, router: SocketAddr, budget: Budget) {
+    static FULL: Seldom = Seldom::new(Duration::from_secs(1));
+    loop {
+        let Ok((client, _)) = listener.accept().await else {
+            // Out of descriptors: whoever waits is served when others have ended.
+            sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        match budget.take(1) {
+            Some(held) => drop(spawn_local(forward(client, router, held))),
+            None => {
+                if let Some(count) = FULL.pass() {
+                    say(&format!("forwarder: {count} connections were refused: {CONNECTIONS} are open already"));
+                }
+            }
+        }
+    }
+}
+
+/// One connection, for as long as it is held.
+async fn forward(client: TcpStream, router: SocketAddr, _held: Held) {
+    let dial = async { TcpSocket::new_v4()?.connect(router).await };
+    // A router that does not accept has ended, and the session ends with it.
+    let Ok(Ok(upstream)) = timeout(CONNECT, dial).await else { return };
+    for stream in [&client, &upstream] {
+        let _ = stream.set_nodelay(true);
+        keep_alive(stream);
+    }
+    let (client, upstream) = (plain(client), plain(upstream));
+    relay((&client, BytesMut::new()), (&upstream, BytesMut::new()), SILENCE, Nothing, std::future::pending()).await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Listeners that a forwarder has handed over, served by all threads for as long as its lease holds.
+
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::handover::{Counter, Handed};
+use super::policy_file::PolicyFile;
+use super::run::{is_served_by, say};
+use super::worker::{Listener, Port, Worker, accept};
+
+/// What has been handed over, for each thread to look at; nothing as long as nobody has.
+pub(super) type Watch = watch::Receiver<Arc<Vec<Listener>>>;
+
+/// Takes what forwarders hand over, one after the other, on a thread of its own.
+pub(super) fn start(counter: Counter, file: Arc<PolicyFile>) -> io::Result<Watch> {
+    let (now, watched) = watch::channel(Arc::default());
+    let planned = file.pod_listeners();
+    std::thread::Builder::new().name("hand-over".to_owned()).spawn(move || {
+        loop {
+            match counter.take(&file.plan, &planned) {
+                Ok(Handed { listeners, lease }) => {
+                    let listeners = listeners.into_iter().filter_map(|(port, socket)| {
+                        // Whoever reaches a loopback address of the agent's pod is the agent.
+                        Some(Listener { socket, port: port_of(&file, port)?, only: None })
+                    });
+                    now.send_replace(Arc::new(listeners.collect()));
+                    say("router: accepts on the agent pod's own sockets");
+                    lease.wait();
+                    now.send_replace(Arc::default());
+                    say("router: has let go of the agent pod's sockets");
+                }
+                Err(error) => {
+                    say(&format!("router: takes no sockets over: {error}"));
+                    // Should accepting itself fail, and go on failing.
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                }
+            }
+        }
+    })?;
+    Ok(watched)
+}
+
+/// Opens the counter where there is a volume for it.
+pub(super) fn open(path: &Path) -> Option<Counter> {
+    match Counter::open(path) {
+        Ok(counter) => Some(counter),
+        Err(error) => {
+            say(&format!("router: takes no sockets over: {}: {error}", path.display()));
+            None
+        }
+    }
+}
+
+fn port_of(file: &PolicyFile, port: u16) -> Option<Port> {
+    match port {
+        80 => Some(Port::Web),
+        443 => Some(Port::Tls),
+        _ => file.tcp.iter().find(|route| route.router_port == port).map(|route| Port::Tcp(Arc::new(route.clone()))),
+    }
+}
+
+/// Accepts on a thread's part of what is handed over at the moment.
+pub(super) async fn serve(worker: Rc<Worker>, thread: usize, mut watched: Watch) {
+    loop {
+        let now = watched.borrow_and_update().clone();
+        let mut accepting = JoinSet::new();
+        for (_, listener) in now.iter().enumerate().filter(|(number, one)| is_served_by(*number, &one.port, thread)) {
+            match listener.socket.try_clone().and_then(tokio::net::TcpListener::from_std) {
+                Ok(socket) => {
+                    drop(accepting.spawn_local(accept(Rc::clone(&worker), socket, listener.port.clone(), None)));
+                }
+                Err(error) => say(&format!("router: a socket that was handed over is not served: {error}")),
+            }
+        }
+        drop(now);
+        if watched.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
