@@ -1,0 +1,159 @@
+//! Which requests a GitHub App's token with `repositories` is for.
+//!
+//! The token is bound by GitHub; this bound is the router's own, by default deny: a request whose repository cannot be proven
+//! from its path or its GraphQL text is refused. Repositories that a field below leads to are GitHub's to bound; fields that
+//! are known to lead elsewhere are refused.
+//!
+//! Proven: `/repos/OWNER/NAME` and below (on GHES after `/api/v3`), git over HTTPS and its LFS, and GraphQL queries whose
+//! top-level fields are all `repository(owner:, name:)`, `rateLimit` or `__typename`. Besides, a few GETs that name no
+//! repository at all.
+
+use std::collections::BTreeSet;
+
+use crate::policy::GraphqlKind;
+use crate::router::graphql::{Document, Field, Kind};
+
+const ANYWHERE: [&str; 5] = ["/installation/repositories", "/meta", "/rate_limit", "/versions", "/zen"];
+const GIT: [&str; 3] = ["info/refs", "git-upload-pack", "git-receive-pack"];
+/// From one repository to others.
+const LEADING_AWAY: [&str; 14] = [
+    "forks",
+    "node",
+    "organization",
+    "owner",
+    "parent",
+    "repositories",
+    "repository",
+    "search",
+    "source",
+    "starredRepositories",
+    "templateRepository",
+    "topRepositories",
+    "viewer",
+    "watching",
+];
+/// What `owner` may be asked for without going further.
+const OF_OWNERS: [&str; 6] = ["__typename", "avatarUrl", "id", "login", "name", "url"];
+
+/// Which repositories a credential is for.
+#[derive(Clone, Copy)]
+pub(super) struct Bound<'a> {
+    /// Their names.
+    pub repositories: &'a BTreeSet<String>,
+    /// Who owns them, once that is known.
+    pub owner: Option<&'a str>,
+}
+
+/// True of the paths of GraphQL requests, which must be canonical.
+pub(super) fn is_graphql(path: &str) -> bool {
+    matches!(path, "/graphql" | "/api/graphql")
+}
+
+/// Why a request may leave the repositories; its path must be canonical.
+pub(super) fn check(bound: Bound<'_>, method: &str, path: &str, document: Option<&Document>) -> Result<(), String> {
+    if is_graphql(path) {
+        let document = document.ok_or("the body is not read")?;
+        return if method == "POST" { of_graphql(bound, document) } else { Err("GraphQL by POST only".to_owned()) };
+    }
+    let api = path.strip_prefix("/api/v3").filter(|rest| rest.starts_with('/')).unwrap_or(path);
+    let parts: Vec<&str> = api.splitn(5, '/').collect();
+    if let ["", "repos", owner, name, ..] = parts.as_slice() {
+        return listed(bound, owner, name);
+    }
+    let parts: Vec<&str> = path.splitn(4, '/').collect();
+    if let ["", owner, name, service] = parts.as_slice() {
+        let lfs = service.strip_prefix("info/lfs/").is_some_and(|rest| !rest.is_empty());
+        if lfs || GIT.contains(service) {
+            return listed(bound, owner, name.strip_suffix(".git").unwrap_or(name));
+        }
+    }
+    let anywhere = matches!(method, "GET" | "HEAD") && ANYWHERE.contains(&api);
+    if anywhere { Ok(()) } else { Err("the path names no repository".to_owned()) }
+}
+
+fn listed(bound: Bound<'_>, owner: &str, name: &str) -> Result<(), String> {
+    let plain = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+    };
+    if !plain(owner) || !plain(name) {
+        return Err("the repository has no plain name".to_owned());
+    }
+    if let Some(account) = bound.owner.filter(|account| !account.eq_ignore_ascii_case(owner)) {
+        return Err(format!("the installation is {account}'s"));
+    }
+    let is_listed = bound.repositories.iter().any(|one| one.eq_ignore_ascii_case(name));
+    if is_listed { Ok(()) } else { Err(format!("'{name}' is not listed")) }
+}
+
+fn of_graphql(bound: Bound<'_>, document: &Document) -> Result<(), String> {
+    match document.kind {
+        GraphqlKind::Query => {}
+        GraphqlKind::Mutation => return Err("a mutation names no repository".to_owned()),
+        GraphqlKind::Subscription => return Err("a subscription names no repository".to_owned()),
+    }
+    if let Some(name) = wrong_variable(document) {
+        return Err(format!("variable '${name}' is not of its type"));
+    }
+    for field in document.top() {
+        match field.name.as_str() {
+            "repository" => {
+                let (owner, name) = (text(document, field, "owner"), text(document, field, "name"));
+                let (Some(owner), Some(name)) = (owner, name) else {
+                    return Err("'repository' without an owner and a name that are texts".to_owned());
+                };
+                listed(bound, owner, name)?;
+            }
+            "rateLimit" | "__typename" => {}
+            other => return Err(format!("'{other}' names no repository")),
+        }
+    }
+    match leading_away(document) {
+        Some(field) => Err(format!("'{field}' leads to other repositories")),
+        None => Ok(()),
+    }
+}
+
+/// The first variable whose value is not what its built-in type says; lists and input objects are not looked into.
+fn wrong_variable(document: &Document) -> Option<&str> {
+    let wrong = document.variables.iter().find(|one| {
+        let Some(value) = &one.given else { return false };
+        let kinds: &[Kind] = match one.type_text.replace('!', "").as_str() {
+            "String" => &[Kind::Text],
+            "ID" => &[Kind::Text, Kind::Number],
+            "Int" | "Float" => &[Kind::Number],
+            "Boolean" => &[Kind::Boolean],
+            _ => return false,
+        };
+        let absent = value.kind == Kind::Null && !one.type_text.contains('!');
+        !absent && !kinds.contains(&value.kind)
+    });
+    wrong.map(|one| one.name.as_str())
+}
+
+/// The text that an argument comes to; None if that is not plain from the request.
+fn text<'a>(document: &'a Document, field: &'a Field, argument: &str) -> Option<&'a str> {
+    let argument = field.arguments.iter().find(|one| one.name == argument)?;
+    if argument.value.kind != Kind::Variable {
+        return argument.value.text();
+    }
+    let variable = document.variables.iter().find(|one| one.name == argument.value.text)?;
+    if !matches!(variable.type_text.as_str(), "String" | "String!") {
+        return None;
+    }
+    variable.given.as_ref().or(variable.fallback.as_ref())?.text()
+}
+
+/// The first field below the top that leads away, in the operation or in any fragment that it reaches. `repository` without
+/// arguments is the one that an issue or a commit is in.
+fn leading_away(document: &Document) -> Option<&str> {
+    let harmless = |field: &Field| match field.name.as_str() {
+        "repository" => field.arguments.is_empty(),
+        "owner" => document.below(field).all(|part| OF_OWNERS.contains(&part.name.as_str())),
+        _ => false,
+    };
+    let deeper = document.deeper().filter(|field| LEADING_AWAY.contains(&field.name.as_str()));
+    deeper.into_iter().find(|field| !harmless(field)).map(|field| field.name.as_str())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! What a request says about its signature.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::canonical::{self, Parameter, Values, fold};
+use super::{AS_SENT, DIGEST, Refused, Request, TOKEN, refused, sign, text};
+use crate::router::credential::Field;
+
+pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+pub(super) const PRESIGNED: [&str; 6] =
+    ["x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires", "x-amz-signedheaders", "x-amz-signature"];
+/// Any of these makes a request presigned; the last is from signature version 2.
+const MARKS: [&str; 4] = ["x-amz-algorithm", "x-amz-credential", "x-amz-signature", "awsaccesskeyid"];
+/// The router writes these itself, so no signature may rest on them; AWS does not ask for them.
+const REWRITTEN: [&str; 8] = [
+    "accept-encoding",
+    "connection",
+    "expect",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+/// AWS's own tolerance in seconds. A later date would make a signature that is good for something after the session.
+const AHEAD: i64 = 15 * 60;
+
+/// A signature as the client made it.
+#[derive(Default)]
+pub(super) struct Claim {
+    pub values: Values,
+    pub path: String,
+    pub parameters: Vec<Parameter>,
+    /// The decoded values of parameters that are about the signature.
+    pub fields: BTreeMap<String, String>,
+    /// The signature is in the URL.
+    pub presigned: bool,
+    /// More than one signature or token.
+    pub twice: bool,
+    pub algorithm: String,
+    /// The access key id.
+    pub key: String,
+    authorization: String,
+    /// `KEY/DAY/REGION/SERVICE/aws4_request`.
+    pub credential: String,
+    pub day: String,
+    pub region: String,
+    pub service: String,
+    /// Names of the signed headers.
+    pub names: Vec<String>,
+    pub signature: String,
+    /// The time of the request, `YYYYMMDDTHHMMSSZ`.
+    pub stamp: String,
+    /// The same, in seconds since 1970.
+    pub time: i64,
+}
+
+impl Claim {
+    /// None where there is no signature.
+    pub(super) fn read(target: &[u8], headers: &[Field]) -> Result<Option<Self>, Refused> {
+        let target = String::from_utf8_lossy(target);
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let mut claim = Self {
+            values: canonical::values_of(headers),
+            path: path.to_owned(),
+            parameters: canonical::parameters_of(query),
+            ..Self::default()
+        };
+        for parameter in &claim.parameters {
+            let name = parameter.name.as_str();
+            let mark = MARKS.contains(&name);
+            if mark || PRESIGNED.contains(&name) || name == TOKEN {
+                let value = canonical::decode(&parameter.value).ok_or_else(|| refused(text::MALFORMED))?;
+                claim.presigned |= mark;
+                claim.twice |= claim.fields.insert(name.to_owned(), value).is_some();
+            }
+        }
+        let authorization = claim.values.get("authorization").cloned().unwrap_or_default();
+        let is_aws = |value: &&Vec<u8>| value.trim_ascii().get(..3).is_some_and(|s| s.eq_ignore_ascii_case(b"AWS"));
+        let signed = authorization.iter().find(is_aws);
+        if !claim.presigned && signed.is_none() {
+            return Ok(None);
+        }
+        let tokens = claim.values.get(TOKEN).map_or(0, Vec::len);
+        claim.twice |= authorization.len() > 1 || (claim.presigned && !authorization.is_empty()) || tokens > 1;
+        match signed.filter(|_| !claim.presigned) {
+            Some(value) => claim.read_header(&String::from_utf8_lossy(&fold(value))),
+            None => claim.read_query(),
+        }
+        Ok(Some(claim))
+    }
+
+    fn read_query(&mut self) {
+        let scope = self.fields.get("x-amz-credential");
+        let old = self.fields.get("awsaccesskeyid");
+        self.twice |= scope.is_some() && old.is_some();
+        let algorithm = self.fields.get("x-amz-algorithm").filter(|name| !name.is_empty()).cloned();
+        self.algorithm = algorithm.unwrap_or_else(|| if scope.is_none() { "AWS".to_owned() } else { String::new() });
+        let key = scope.map(|scope| scope.split('/').next().unwrap_or_default());
+        self.key = key.or(old.map(String::as_str)).unwrap_or_default().to_owned();
+    }
+
+    fn read_header(&mut self, header: &str) {
+        self.algorithm = header.split(' ').next().unwrap_or_default().to_owned();
+        // Version 2 is `AWS KEY:SIGNATURE`.
+        let old = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("AWS"));
+        let old = old.and_then(|(_, rest)| rest.split_once(':')).map(|(key, _)| key);
+        let old = old.filter(|key| !key.is_empty() && !key.contains(char::is_whitespace));
+        self.key = old.or_else(|| named_key(header)).unwrap_or_default().to_owned();
+        header.clone_into(&mut self.authorization);
+    }
+
+    /// A refusal where it is not the one algorithm that can be made anew.
+    pub(super) fn check_algorithm(&self) -> Result<(), Refused> {
+        let algorithm = self.algorithm.to_ascii_uppercase();
+        match () {
+            () if self.algorithm == ALGORITHM => Ok(()),
+            () if algorithm.starts_with("AWS4-ECDSA") => Err(refused(text::V4A)),
+            () if algorithm == "AWS" || algorithm.starts_with("AWS3") => Err(refused(text::OLD)),
+            () => Err(refused(text::MALFORMED)),
+        }
+    }
+
+    /// Reads the parts that the algorithm promises.
+    pub(super) fn read_parts(&mut self) -> Result<(), Refused> {
+        let malformed = || refused(text::MALFORMED);
+        let list = match self.presigned {
+            true => {
+                let field = |name: &str| self.fields.get(name).cloned().ok_or_else(malformed);
+                for name in PRESIGNED {
+                    field(name)?;
+                }
+                let expires = field("x-amz-expires")?;
+                if !(1..=9).contains(&expires.len()) || !expires.bytes().all(|byte| byte.is_ascii_digit()) {
+                    return Err(malformed());
+                }
+                let list = field("x-amz-signedheaders")?;
+                (self.signature, self.credential) = (field("x-amz-signature")?, field("x-amz-credential")?);
+                list
+            }
+            false => {
+                let mut found: BTreeMap<&str, &str> = BTreeMap::new();
+                for part in self.authorization.get(ALGORITHM.len()..).unwrap_or_default().split(',') {
+                    let part = part.strip_prefix(' ').unwrap_or(part);
+                    let part = part.strip_suffix(' ').unwrap_or(part);
+                    let (name, value) = part.split_once('=').ok_or_else(malformed)?;
+                    let known = ["Credential", "SignedHeaders", "Signature"].contains(&name);
+                    if !known || value.is_empty() || value.contains(' ') || found.insert(name, value).is_some() {
+                        return Err(malformed());
+                    }
+                }
+                let field = |name: &str| found.get(name).copied().unwrap_or_default().to_owned();
+                let list = field("SignedHeaders");
+                (self.signature, self.credential) = (field("Signature"), field("Credential"));
+                list
+            }
+        };
+        self.read_scope()?;
+        self.names = list.split(';').map(str::to_owned).collect();
+        let is_name = |name: &String| {
+            let token = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"!#$%&'*+.^_`|~-".contains(&b);
+            !name.is_empty() && name.bytes().all(token)
+        };
+        let mut sorted = self.names.clone();
+        sorted.sort();
+        sorted.dedup();
+        let unique = sorted.len() == self.names.len() && self.names.iter().all(is_name);
+        let signature = self.signature.len() == 64 && self.signature.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !unique || !signature {
+            return Err(malformed());
+        }
+        if self.names.iter().any(|name| name == "host") { Ok(()) } else { Err(refused(text::HOST)) }
+    }
+
+    fn read_scope(&mut self) -> Result<(), Refused> {
+        let parts: Vec<&str> = self.credential.split('/').collect();
+        let [key, day, region, service, "aws4_request"] = parts.as_slice() else { return Err(refused(text::SCOPE)) };
+        let of = |text: &str, more: &[u8]| {
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
+        };
+        let is_day = day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit());
+        if key.is_empty() || !is_day || !of(region, b"_-") || !of(service, b"._-") {
+            return Err(refused(text::SCOPE));
+        }
+        (self.day, self.region, self.service) = ((*day).to_owned(), (*region).to_owned(), (*service).to_owned());
+        Ok(())
+    }
+
+    /// Reads the time of the request, which must not lie far in the future.
+    pub(super) fn read_stamp(&mut self, now: SystemTime) -> Result<(), Refused> {
+        let given = match self.presigned {
+            true => self.fields.get("x-amz-date").map(|date| vec![date.clone().into_bytes()]).unwrap_or_default(),
+            false => self.values.get("x-amz-date").or(self.values.get("date")).cloned().unwrap_or_default(),
+        };
+        let [given] = given.as_slice() else { return Err(refused(text::DATE)) };
+        let given = String::from_utf8_lossy(&fold(given)).into_owned();
+        let stamp = stamp_of_http_date(&given).unwrap_or(given);
+        self.time = seconds(&stamp).ok_or_else(|| refused(text::DATE))?;
+        if stamp.get(..8) != Some(&self.day) {
+            return Err(refused(text::DAY));
+        }
+        if self.time - since_1970(now) > AHEAD {
+            return Err(refused(text::AHEAD));
+        }
+        self.stamp = stamp;
+        Ok(())
+    }
+
+    /// The hash that stands for the body, or None where the body has to be read for it.
+    pub(super) fn payload(&self, request: &Request<'_>) -> Result<Option<String>, Refused> {
+        let decoded = |one: &Parameter| canonical::decode(&one.value).ok_or_else(|| refused(text::MALFORMED));
+        let mut given: Vec<String> = match self.values.get(DIGEST) {
+            Some(all) => all.iter().map(|value| String::from_utf8_lossy(&fold(value)).into_owned()).collect(),
+            None => {
+                let of_url = self.parameters.iter().filter(|one| self.presigned && one.name == DIGEST);
+                of_url.map(decoded).collect::<Result<_, _>>()?
+            }
+        };
+        if given.len() > 1 {
+            return Err(refused(text::DIGEST));
+        }
+        if let Some(digest) = given.pop() {
+            return self.given_payload(request, digest).map(Some);
+        }
+        if self.presigned && AS_SENT.contains(&self.service.as_str()) {
+            return Ok(Some(UNSIGNED.to_owned()));
+        }
+        if let Some(body) = request.body {
+            return Ok(Some(sign::sha256(body.bytes)));
+        }
+        // Without a length and without chunks, only HTTP/2 has a body, and only these methods are sent so without one.
+        let bodiless = ["GET", "HEAD", "DELETE", "OPTIONS"].contains(&request.method);
+        let length = self.values.get("content-length").and_then(|all| all.first());
+        let empty = length.map_or(bodiless, |length| match length.trim_ascii() {
+            b"" => bodiless,
+            digits => digits.iter().all(|byte| *byte == b'0'),
+        });
+        let none = empty && !self.values.contains_key("transfer-encoding");
+        Ok(none.then(|| sign::sha256(b"")))
+    }
+
+    fn given_payload(&self, request: &Request<'_>, digest: String) -> Result<String, Refused> {
+        let hex = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if hex || digest == UNSIGNED || digest == "STREAMING-UNSIGNED-PAYLOAD-TRAILER" {
+            let rewritten = request.body.filter(|body| hex && body.rewritten);
+            return Ok(rewritten.map_or(digest, |body| sign::sha256(body.bytes)));
+        }
+        Err(refused(match () {
+            () if digest.starts_with("STREAMING-AWS4-HMAC-SHA256-PAYLOAD") => text::CHUNKED,
+            () if digest.starts_with("STREAMING-AWS4-ECDSA") => text::V4A,
+            () if digest.ends_with("-EVENTS") => text::EVENTS,
+            () => text::DIGEST,
+        }))
+    }
+
+    /// The names of the headers that the new signature covers, in order.
+    pub(super) fn names(&self, request: &Request<'_>, token: bool) -> Result<Vec<String>, Refused> {
+        let rewritten = request.body.is_some_and(|body| body.rewritten);
+        let mut names: Vec<String> = Vec::new();
+        for name in &self.names {
+            let goes = name == TOKEN || REWRITTEN.contains(&name.as_str());
+            let range = matches!(name.as_str(), "range" | "if-range") && self.drops_range(request);
+            if goes || range {
+                continue;
+            }
+            if name != "host" && !self.values.contains_key(name) {
+                let name: String = name.chars().take(64).collect();
+                return Err(refused(&format!("The header {name} is signed, but it did not arrive.")));
+            }
+            if name != "content-length" || !rewritten {
+                names.push(name.clone());
+            }
+        }
+        if token && !self.presigned {
+            names.push(TOKEN.to_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Parts of an answer could not be cleared, but downloads from S3 come in parts.
+    pub(super) fn drops_range(&self, request: &Request<'_>) -> bool {
+        request.drops_range || !AS_SENT.contains(&self.service.as_str())
+    }
+}
+
+/// What follows `Credential=` or `AWSAccessKeyId=`.
+fn named_key(header: &str) -> Option<&str> {
+    let lower = header.to_ascii_lowercase();
+    let mut found: Vec<usize> = Vec::new();
+    for word in ["credential=", "awsaccesskeyid="] {
+        found.extend(lower.match_indices(word).map(|(at, _)| at + word.len()));
+    }
+    found.sort_unstable();
+    let key = |at: usize| header.get(at..)?.split(|c: char| c == '/' || c == ',' || c.is_whitespace()).next();
+    found.into_iter().filter_map(key).find(|key| !key.is_empty())
+}
+
+/// `Sun, 30 Aug 2015 12:36:00 GMT` (RFC 9110 5.6.7) as a stamp.
+fn stamp_of_http_date(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let [weekday, day, month, year, time, "GMT" | "UTC" | "+0000" | "-0000"] = words.as_slice() else { return None };
+    let number = |text: &str, length: std::ops::RangeInclusive<usize>| {
+        length.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let weekday = weekday.len() == 4 && weekday.ends_with(',');
+    let parts: Vec<&str> = time.split(':').collect();
+    let fits = weekday && number(day, 1..=2) && number(year, 4..=4) && parts.len() == 3 && parts.iter().all(|part| number(part, 2..=2));
+    let month = MONTHS.iter().position(|name| name == month)? + 1;
+    fits.then(|| format!("{year}{month:02}{day:0>2}T{}Z", parts.concat()))
+}
+
+/// The seconds since 1970 of `YYYYMMDDTHHMMSSZ`; None where it is not of that form. Days and hours beyond the end of theirs
+/// count on.
+fn seconds(stamp: &str) -> Option<i64> {
+    let (date, time) = stamp.strip_suffix('Z')?.split_once('T')?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if date.len() != 8 || time.len() != 6 || !digits(date) || !digits(time) {
+        return None;
+    }
+    let part = |text: &str, range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
+    let (year, month, day) = (part(date, 0..4)?, part(date, 4..6)?, part(date, 6..8)?);
+    let month = month.checked_sub(1).filter(|month| *month >= 0)?;
+    // Days of the civil calendar, with years that begin in March.
+    let (year, month) = (year + month / 12, month % 12 + 1);
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let era_year = year.rem_euclid(400);
+    let day_of_era = era_year * 365 + era_year / 4 - era_year / 100 + (month * 153 + 2) / 5 + day - 1;
+    let days = year.div_euclid(400) * 146_097 + day_of_era - 719_468;
+    Some(days * 86_400 + part(time, 0..2)? * 3600 + part(time, 2..4)? * 60 + part(time, 4..6)?)
+}
+
+pub(super) fn since_1970(time: SystemTime) -> i64 {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |after| after.as_secs());
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
