@@ -89,7 +89,7 @@ impl GraphqlRule {
 pub const GRAPHQL_PATH: &str = "/graphql";
 
 /// True if a list of methods names this one; GET brings HEAD (RFC 9110 9.3.2).
-pub(super) fn names_method(methods: &BTreeSet<String>, method: &str) -> bool {
+pub(crate) fn names_method(methods: &BTreeSet<String>, method: &str) -> bool {
     methods.contains(method) || (method == "HEAD" && methods.contains("GET"))
 }
 

@@ -1,6 +1,6 @@
 //! Answers without values: every form of a value becomes the same form of its surrogate, while the body streams.
 //!
-//! An answer that cannot be read does not pass. ETags stay as they are: what takes the place of a value is the same for the
+//! An answer that cannot be read does not pass. An `ETag` stays as it is: what takes the place of a value is the same for the
 //! whole session, so a validator still tells whether the host's representation has changed.
 
 mod decode;

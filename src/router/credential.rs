@@ -1,10 +1,16 @@
 //! What a request does with credentials: surrogates become real values where a credential's scope holds, and stand
 //! nowhere else.
 //!
-//! Everything here is pure: no socket, no clock. The caller reads what is asked for and sends what is said. What is not
-//! understood is refused, never passed on.
+//! No socket is here, and no clock but that of the tokens that are renewed. The caller reads what is asked for and sends what
+//! is said. What is not understood is refused, never passed on.
 
+mod date;
 pub mod forms;
+mod github;
+mod jwt;
+mod settle;
+mod sigv4;
+mod surrogate;
 mod table;
 mod tokens;
 
@@ -90,6 +96,11 @@ pub struct Pass {
     pub used: Vec<String>,
     /// What the answer must be cleared of, `None` if of nothing.
     pub clear: Option<Replacer>,
+    /// The request has the host read `GET https://HOST/PATH` as well (S3's copies), so that must be allowed too:
+    /// [`Policy::decide_request`] of it must allow, or this request is refused as that one would be.
+    ///
+    /// [`Policy::decide_request`]: crate::policy::Policy::decide_request
+    pub reads: Option<(HostName, String)>,
 }
 
 /// Why a request is refused.
@@ -131,3 +142,6 @@ pub fn same_name(left: &[u8], right: &[u8]) -> bool {
     let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     left.len() == right.len() && left.iter().map(plain).eq(right.iter().map(plain))
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@ import fs from 'fs';
 import assert from 'assert.js';
 import sigv4 from 'sigv4.js';
 
-const corpus = JSON.parse(fs.readFileSync(process.argv[1].replace(/[^\/]*$/, 'sigv4.json'), 'utf8'));
+const corpus = JSON.parse(fs.readFileSync(process.argv[1].replace(/[^\/]*$/, '../vectors/botocore.json'), 'utf8'));
 const now = new Date(corpus.now);
 // Which of its two tokens a credential has, by the use of tokens that a case says.
 const HAS_TOKEN = { none: false, both: true, added: true, removed: false };

@@ -215,9 +215,4 @@ impl Scanner {
     pub fn holds(&self) -> bool {
         !self.held.is_empty()
     }
-
-    /// How many bytes are held back.
-    pub fn held(&self) -> usize {
-        self.held.len()
-    }
 }

@@ -259,19 +259,16 @@ fn plainly(body: &[u8], fit: bool) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), body);
     while let [first, after @ ..] = rest {
         let found = all.iter().filter(|(form, _)| rest.starts_with(form)).max_by_key(|(form, _)| form.len());
-        match found {
-            Some((form, other)) => {
-                let mut other = other.clone();
-                if fit {
-                    other.resize(form.len(), b'0');
-                }
-                out.extend(other);
-                rest = &rest[form.len()..];
+        if let Some((form, other)) = found {
+            let mut other = other.clone();
+            if fit {
+                other.resize(form.len(), b'0');
             }
-            None => {
-                out.push(*first);
-                rest = after;
-            }
+            out.extend(other);
+            rest = &rest[form.len()..];
+        } else {
+            out.push(*first);
+            rest = after;
         }
     }
     out
@@ -304,10 +301,8 @@ proptest! {
         let packed = pack(coding, &body);
         let mut clearer = Clearer::new(&replacer(true), "GET", 200, &mut fields(&headers)).unwrap();
         let got = run(&mut clearer, &packed, &sizes);
-        match plainly(&body, true) == body {
-            true => prop_assert_eq!(got.unwrap(), packed),
-            false => prop_assert_eq!(got, Err(Unreadable::Value)),
-        }
+        let clean = plainly(&body, true) == body;
+        prop_assert_eq!(got, if clean { Ok(packed) } else { Err(Unreadable::Value) });
     }
 
     #[test]

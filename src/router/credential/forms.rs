@@ -14,6 +14,9 @@ pub const SHORTEST: usize = 6;
 /// Each form of a value with the same form of its surrogate; no form twice, none shorter than [`SHORTEST`].
 pub fn pairs(value: &[u8], surrogate: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    if value.is_empty() {
+        return Vec::new();
+    }
     let mut add = |form: Vec<u8>, other: Vec<u8>| {
         if form.len() >= SHORTEST {
             all.entry(form).or_insert(other);

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 
 use crate::policy::GraphqlKind;
-use crate::router::graphql::{Document, Field, Kind};
+use crate::router::graphql::{Document, Field, Kind, Selection};
 
 const ANYWHERE: [&str; 5] = ["/installation/repositories", "/meta", "/rate_limit", "/versions", "/zen"];
 const GIT: [&str; 3] = ["info/refs", "git-upload-pack", "git-receive-pack"];
@@ -57,7 +57,10 @@ pub(super) fn check(bound: Bound<'_>, method: &str, path: &str, document: Option
     }
     let api = path.strip_prefix("/api/v3").filter(|rest| rest.starts_with('/')).unwrap_or(path);
     let parts: Vec<&str> = api.splitn(5, '/').collect();
-    if let ["", "repos", owner, name, ..] = parts.as_slice() {
+    if let ["", "repos", owner, name, ..] = parts.as_slice()
+        && !owner.is_empty()
+        && !name.is_empty()
+    {
         return listed(bound, owner, name);
     }
     let parts: Vec<&str> = path.splitn(4, '/').collect();
@@ -148,11 +151,15 @@ fn text<'a>(document: &'a Document, field: &'a Field, argument: &str) -> Option<
 fn leading_away(document: &Document) -> Option<&str> {
     let harmless = |field: &Field| match field.name.as_str() {
         "repository" => field.arguments.is_empty(),
-        "owner" => document.below(field).all(|part| OF_OWNERS.contains(&part.name.as_str())),
+        "owner" => field.selections.iter().all(is_of_owner),
         _ => false,
     };
-    let deeper = document.deeper().filter(|field| LEADING_AWAY.contains(&field.name.as_str()));
-    deeper.into_iter().find(|field| !harmless(field)).map(|field| field.name.as_str())
+    let mut deeper = document.deeper().into_iter().filter(|field| LEADING_AWAY.contains(&field.name.as_str()));
+    deeper.find(|field| !harmless(field)).map(|field| field.name.as_str())
+}
+
+fn is_of_owner(one: &Selection) -> bool {
+    matches!(one, Selection::Field(field) if OF_OWNERS.contains(&field.name.as_str()))
 }
 
 #[cfg(test)]

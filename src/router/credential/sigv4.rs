@@ -76,8 +76,6 @@ pub(super) struct Signed {
     pub reads: Option<copy::Source>,
 }
 
-pub(super) use self::copy::Source;
-
 /// What is said of a signature that cannot be made anew.
 mod text {
     pub const MALFORMED: &str = "The AWS signature of this request is malformed.";
@@ -99,7 +97,8 @@ mod text {
         or with a URL presigned for it (generate_presigned_url('put_object') instead of generate_presigned_post in boto3).";
     pub const DIGEST: &str = "x-amz-content-sha256 is neither a SHA-256 in hexadecimal nor UNSIGNED-PAYLOAD nor \
         STREAMING-UNSIGNED-PAYLOAD-TRAILER.";
-    pub const SCOPE: &str = "The AWS credential scope is malformed: KEY/YYYYMMDD/REGION/SERVICE/aws4_request is expected.";
+    pub const SCOPE: &str =
+        "The AWS credential scope is malformed: KEY/YYYYMMDD/REGION/SERVICE/aws4_request is expected.";
     pub const HOST: &str = "The AWS signature does not cover the Host header.";
     pub const DATE: &str = "The AWS signature needs one X-Amz-Date (YYYYMMDDTHHMMSSZ) or Date header.";
     pub const DAY: &str = "The date of the request is not the date in its AWS credential scope.";

@@ -2,7 +2,7 @@
 
 use aho_corasick::AhoCorasick;
 use base64::Engine as _;
-use base64::alphabet::{STANDARD as ALPHABET, URL_SAFE};
+use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_STANDARD;
 
@@ -49,19 +49,20 @@ impl Watch {
     fn found(&self, text: &[u8], excused: Option<usize>) -> Option<usize> {
         let once = |text: &[u8]| {
             let hits = self.finder.find_overlapping_iter(text);
-            hits.filter_map(|hit| self.owners.get(hit.pattern().as_usize()).copied()).find(|owner| Some(*owner) != excused)
+            hits.filter_map(|hit| self.owners.get(hit.pattern().as_usize()).copied())
+                .find(|owner| Some(*owner) != excused)
         };
         let mut seen = once(text);
-        let mut text = text.to_vec();
+        let mut text = std::borrow::Cow::Borrowed(text);
         for round in 0..ROUNDS {
             if seen.is_some() || !text.contains(&b'%') {
                 break;
             }
             let next = if round == ROUNDS - 1 { exhaust(&text) } else { decode(&text) };
-            if next == text {
+            if *next == *text {
                 break;
             }
-            text = next;
+            text = next.into();
             seen = once(&text);
         }
         seen
@@ -90,7 +91,9 @@ fn exhaust(text: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     for byte in text {
         out.push(*byte);
-        while let Some((before, [b'%', digits @ ..])) = out.split_last_chunk::<3>().map(|(before, last)| (before.len(), last)) {
+        while let Some((before, [b'%', digits @ ..])) =
+            out.split_last_chunk::<3>().map(|(before, last)| (before.len(), last))
+        {
             let Some(byte) = escaped(digits) else { break };
             out.truncate(before);
             out.push(byte);
@@ -110,12 +113,14 @@ fn basic(value: &[u8]) -> Option<Vec<u8>> {
     if padding.len() > 2 || digits.is_empty() {
         return None;
     }
-    let standard: Vec<u8> = digits.iter().map(|byte| match byte {
-        b'-' => b'+',
-        b'_' => b'/',
-        other => *other,
-    }).collect();
-    let _ = URL_SAFE;
+    let standard: Vec<u8> = digits
+        .iter()
+        .map(|byte| match byte {
+            b'-' => b'+',
+            b'_' => b'/',
+            other => *other,
+        })
+        .collect();
     GeneralPurpose::new(&ALPHABET, LENIENT).decode(standard).ok()
 }
 

@@ -1,38 +1,216 @@
 //! `credentials.json`: which credentials the session has, and their values.
 
+mod file;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use super::settle::settle;
+use super::sigv4::{Keys, Pair};
+use super::surrogate::Watch;
 use super::{Body, Clock, Field, Head, Refusal, Settled, Tokens};
-use crate::policy::{HostName, Reason};
-use crate::router::clear::Replacer;
+use crate::policy::{HostName, HostPattern, PathGlob, Reason, canonical, names_method};
+use crate::router::clear::{Replacer, Unreadable};
+
+/// Prepared replacers that are kept; most sessions need a few.
+const KEPT: usize = 32;
 
 /// The credentials of one session. Holds values: it is never shown, logged or written.
-pub struct Table {}
+pub struct Table {
+    pub(super) all: Vec<One>,
+    pub(super) watch: Watch,
+    /// By what they replace.
+    prepared: Mutex<BTreeMap<Prepared, Option<Replacer>>>,
+}
+
+/// What a replacer is for: the credentials of a host, their minted tokens, and exact texts besides.
+type Prepared = (Vec<usize>, Vec<String>, Vec<(Vec<u8>, Vec<u8>)>);
+
+/// One credential.
+pub(super) struct One {
+    pub name: String,
+    hosts: Vec<HostPattern>,
+    methods: Option<BTreeSet<String>>,
+    paths: Option<Vec<PathGlob>>,
+    /// Other credentials may pass in its headers.
+    pub foreign: bool,
+    /// Names of its headers, lower case.
+    pub headers: Vec<String>,
+    pub kind: Kind,
+}
+
+pub(super) enum Kind {
+    Masked(Pair),
+    Aws(Keys),
+    Github(App),
+}
+
+/// A GitHub App.
+#[derive(Clone)]
+pub(super) struct App {
+    pub surrogate: String,
+    /// Who asks, in its JWT.
+    pub issuer: String,
+    pub installation: u64,
+    pub private_key: String,
+    pub base_url: String,
+    pub repositories: Option<BTreeSet<String>>,
+    pub permissions: Option<BTreeMap<String, String>>,
+}
+
+impl One {
+    /// True if requests of this host may carry it.
+    pub(super) fn is_for(&self, host: &HostName) -> bool {
+        self.hosts.iter().any(|pattern| pattern.matches(host))
+    }
+
+    /// True if it is for this method and target.
+    pub(super) fn permits(&self, method: &str, target: &[u8]) -> bool {
+        let path = std::str::from_utf8(target).ok().and_then(|target| canonical(target).ok());
+        let on_path = match (&self.paths, path) {
+            (None, _) => true,
+            (Some(paths), Some(path)) => paths.iter().any(|glob| glob.matches(&path)),
+            (Some(_), None) => false,
+        };
+        on_path && self.methods.as_ref().is_none_or(|methods| names_method(methods, method))
+    }
+
+    /// What stands inside for it.
+    pub(super) fn surrogates(&self) -> Vec<&str> {
+        match &self.kind {
+            Kind::Masked(pair) => vec![&pair.surrogate],
+            Kind::Aws(keys) => {
+                let token = keys.token.iter().map(|token| token.surrogate.as_str());
+                [keys.id.surrogate.as_str(), &keys.secret.surrogate].into_iter().chain(token).collect()
+            }
+            Kind::Github(app) => vec![&app.surrogate],
+        }
+    }
+
+    /// True if this token is its surrogate, where one alone is what a header holds.
+    pub(super) fn is_surrogate(&self, token: &[u8]) -> bool {
+        match &self.kind {
+            Kind::Masked(pair) => pair.surrogate.as_bytes() == token,
+            Kind::Github(app) => app.surrogate.as_bytes() == token,
+            Kind::Aws(_) => false,
+        }
+    }
+
+    pub(super) fn is_aws(&self) -> bool {
+        matches!(self.kind, Kind::Aws(_))
+    }
+}
 
 impl Table {
     /// Reads `/run/sandboxc/credentials.json`. The error never quotes the file.
-    pub fn read(_json: &[u8]) -> Result<Self, String> {
-        Err("credentials.json cannot be read yet".to_owned())
+    pub fn read(json: &[u8]) -> Result<Self, String> {
+        let all = file::read(json)?;
+        if let Some(one) = all.iter().find(|one| !one.is_whole()) {
+            return Err(format!(
+                "credentials.json: the entry of {} lacks something, or its value is of no header",
+                one.name
+            ));
+        }
+        Self::new(all)
     }
 
     /// For a session without credentials.
-    pub fn empty() -> Self {
-        Self {}
+    pub fn empty() -> Result<Self, String> {
+        Self::new(Vec::new())
+    }
+
+    fn new(all: Vec<One>) -> Result<Self, String> {
+        let surrogates =
+            all.iter().enumerate().flat_map(|(at, one)| one.surrogates().into_iter().map(move |s| (s, at)));
+        let watch = Watch::new(&surrogates.collect::<Vec<_>>())?;
+        Ok(Self { all, watch, prepared: Mutex::default() })
     }
 
     /// Settles a request on port 443 to an inspected host.
-    pub fn settle(&self, _head: &Head<'_>, _body: Option<&Body<'_>>, _tokens: &dyn Tokens, _clock: Clock) -> Settled {
-        let reason = Reason::CredentialUnavailable;
-        Settled::Refuse(Refusal { reason, credential: String::new(), said: String::new() })
+    pub fn settle(&self, head: &Head<'_>, body: Option<&Body<'_>>, tokens: &dyn Tokens, clock: Clock) -> Settled {
+        settle(self, head, body, tokens, clock)
     }
 
     /// The refusal of a request that carries a surrogate where no credential has any business: on port 80.
-    pub fn leak(&self, _target: &[u8], _headers: &[Field]) -> Option<Refusal> {
-        let reason = Reason::CredentialUnavailable;
-        Some(Refusal { reason, credential: String::new(), said: String::new() })
+    pub fn leak(&self, target: &[u8], headers: &[Field]) -> Option<Refusal> {
+        let headers = headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
+        let one = self.all.get(self.watch.leaked(target, headers, None)?)?;
+        Some(Refusal { reason: Reason::Leak, credential: one.name.clone(), said: String::new() })
     }
 
-    /// What answers of a host must be cleared of that is not of one request: for upgraded connections, refused requests
-    /// and trailers. `None` if of nothing.
-    pub fn replacer(&self, _host: &HostName, _tokens: &dyn Tokens) -> Option<Replacer> {
-        None
+    /// What answers of a host must be cleared of, None if of nothing: for answers to requests that never were settled, and
+    /// whatever is not of one request. Those of a request that passes: [`Pass::clear`].
+    ///
+    /// [`Pass::clear`]: super::Pass::clear
+    pub fn replacer(&self, host: &HostName, tokens: &dyn Tokens) -> Result<Option<Replacer>, Unreadable> {
+        self.replacer_with(host, tokens, &[])
+    }
+
+    /// The same, for `exact` texts besides.
+    pub(super) fn replacer_with(
+        &self,
+        host: &HostName,
+        tokens: &dyn Tokens,
+        exact: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<Option<Replacer>, Unreadable> {
+        let held = self.all.iter().enumerate().filter(|(_, one)| one.is_for(host));
+        let minted = |one: &One| match &one.kind {
+            Kind::Github(_) => tokens.token(&one.name).into_iter().chain(tokens.old(&one.name)).collect(),
+            _ => Vec::new(),
+        };
+        let held: Vec<(usize, &One, Vec<String>)> = held.map(|(at, one)| (at, one, minted(one))).collect();
+        if held.is_empty() {
+            return Ok(None);
+        }
+        let minted = held.iter().flat_map(|(_, _, minted)| minted.clone()).collect();
+        let key: Prepared = (held.iter().map(|(at, ..)| *at).collect(), minted, exact.to_vec());
+        // Whoever panicked while it was locked left a whole map.
+        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = prepared.get(&key) {
+            return Ok(found.clone());
+        }
+        let mut values: Vec<(&[u8], &[u8])> = Vec::new();
+        for (_, one, minted) in &held {
+            match &one.kind {
+                Kind::Masked(pair) => values.push((pair.value.as_bytes(), pair.surrogate.as_bytes())),
+                Kind::Github(app) => {
+                    values.extend(minted.iter().map(|token| (token.as_bytes(), app.surrogate.as_bytes())));
+                }
+                Kind::Aws(keys) => {
+                    let pairs = [&keys.id, &keys.secret].into_iter().chain(&keys.token);
+                    values.extend(pairs.map(|pair| (pair.value.as_bytes(), pair.surrogate.as_bytes())));
+                }
+            }
+        }
+        let replacer = Replacer::new(values, exact, held.iter().all(|(_, one, _)| one.is_aws()))?;
+        if prepared.len() >= KEPT {
+            prepared.pop_first();
+        }
+        prepared.insert(key, replacer.clone());
+        Ok(replacer)
+    }
+
+    /// Names of the GitHub Apps, and what is known of each.
+    pub(super) fn apps(&self) -> impl Iterator<Item = (&str, &App)> {
+        self.all.iter().filter_map(|one| match &one.kind {
+            Kind::Github(app) => Some((one.name.as_str(), app)),
+            _ => None,
+        })
+    }
+}
+
+impl One {
+    /// True if nothing of it is missing, and what goes into headers may stand there.
+    fn is_whole(&self) -> bool {
+        let value = |text: &str| !text.is_empty() && !text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t');
+        let pair = |pair: &Pair| !pair.surrogate.is_empty() && value(&pair.value);
+        let kind = match &self.kind {
+            Kind::Masked(one) => {
+                pair(one) && !self.headers.is_empty() && self.headers.iter().all(|name| !name.is_empty())
+            }
+            Kind::Aws(keys) => pair(&keys.id) && pair(&keys.secret) && keys.token.as_ref().is_none_or(pair),
+            Kind::Github(app) => !app.surrogate.is_empty(),
+        };
+        kind && !self.name.is_empty()
     }
 }

@@ -9,7 +9,7 @@ fn the_fake_aws_accepts_what_botocore_signs_with_the_real_keys_only() {
     let checked = Command::new("python3")
         .arg(tests.join("it/router/fake_aws.py"))
         .arg("check")
-        .arg(tests.join("njs/sigv4.json"))
+        .arg(tests.join("vectors/botocore.json"))
         .output()
         .expect("python3");
     let text = [checked.stdout, checked.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();

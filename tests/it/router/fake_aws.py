@@ -2,7 +2,7 @@
 """As much of S3, STS and DynamoDB as an SDK needs, and all of signature version 4 as their servers check it. Standard library only.
 
 usage: fake_aws.py serve ADDRESS:PORT KEYS LOG [PEM]   prints `ready` when it serves; PEM (certificate and key) makes it HTTPS
-       fake_aws.py check FILE                          does it accept what botocore signs? FILE is tests/njs/sigv4.json
+       fake_aws.py check FILE                          does it accept what botocore signs? FILE is tests/vectors/botocore.json
 
 KEYS is a JSON file {"access_key_id", "secret_access_key", "session_token" or null}: the real ones. LOG gets a JSON line for each
 request: {"service", "method", "target", "headers", "verdict"}, verdict "ok" or the error code that was answered. The service is

@@ -69,10 +69,9 @@ fn a_form_of_a_surrogate_is_of_the_same_kind() {
 fn replaced(text: &str, value: &[u8], surrogate: &[u8]) -> String {
     let mut all = pairs(value, surrogate);
     all.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
-    let text = all.iter().fold(text.to_owned(), |text, (form, other)| {
+    all.iter().fold(text.to_owned(), |text, (form, other)| {
         text.replace(std::str::from_utf8(form).unwrap(), std::str::from_utf8(other).unwrap())
-    });
-    text
+    })
 }
 
 proptest! {

@@ -1,11 +1,12 @@
 //! What a request says about its signature.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use super::canonical::{self, Parameter, Values, fold};
 use super::{AS_SENT, DIGEST, Refused, Request, TOKEN, refused, sign, text};
 use crate::router::credential::Field;
+use crate::router::credential::date::{seconds, since_1970, stamp_of_http_date};
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
@@ -14,17 +15,8 @@ pub(super) const PRESIGNED: [&str; 6] =
 /// Any of these makes a request presigned; the last is from signature version 2.
 const MARKS: [&str; 4] = ["x-amz-algorithm", "x-amz-credential", "x-amz-signature", "awsaccesskeyid"];
 /// The router writes these itself, so no signature may rest on them; AWS does not ask for them.
-const REWRITTEN: [&str; 8] = [
-    "accept-encoding",
-    "connection",
-    "expect",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "transfer-encoding",
-    "upgrade",
-];
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const REWRITTEN: [&str; 8] =
+    ["accept-encoding", "connection", "expect", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
 /// AWS's own tolerance in seconds. A later date would make a signature that is good for something after the session.
 const AHEAD: i64 = 15 * 60;
 
@@ -104,12 +96,12 @@ impl Claim {
     }
 
     fn read_header(&mut self, header: &str) {
-        self.algorithm = header.split(' ').next().unwrap_or_default().to_owned();
+        header.split(' ').next().unwrap_or_default().clone_into(&mut self.algorithm);
         // Version 2 is `AWS KEY:SIGNATURE`.
         let old = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("AWS"));
         let old = old.and_then(|(_, rest)| rest.split_once(':')).map(|(key, _)| key);
         let old = old.filter(|key| !key.is_empty() && !key.contains(char::is_whitespace));
-        self.key = old.or_else(|| named_key(header)).unwrap_or_default().to_owned();
+        old.or_else(|| named_key(header)).unwrap_or_default().clone_into(&mut self.key);
         header.clone_into(&mut self.authorization);
     }
 
@@ -126,38 +118,7 @@ impl Claim {
 
     /// Reads the parts that the algorithm promises.
     pub(super) fn read_parts(&mut self) -> Result<(), Refused> {
-        let malformed = || refused(text::MALFORMED);
-        let list = match self.presigned {
-            true => {
-                let field = |name: &str| self.fields.get(name).cloned().ok_or_else(malformed);
-                for name in PRESIGNED {
-                    field(name)?;
-                }
-                let expires = field("x-amz-expires")?;
-                if !(1..=9).contains(&expires.len()) || !expires.bytes().all(|byte| byte.is_ascii_digit()) {
-                    return Err(malformed());
-                }
-                let list = field("x-amz-signedheaders")?;
-                (self.signature, self.credential) = (field("x-amz-signature")?, field("x-amz-credential")?);
-                list
-            }
-            false => {
-                let mut found: BTreeMap<&str, &str> = BTreeMap::new();
-                for part in self.authorization.get(ALGORITHM.len()..).unwrap_or_default().split(',') {
-                    let part = part.strip_prefix(' ').unwrap_or(part);
-                    let part = part.strip_suffix(' ').unwrap_or(part);
-                    let (name, value) = part.split_once('=').ok_or_else(malformed)?;
-                    let known = ["Credential", "SignedHeaders", "Signature"].contains(&name);
-                    if !known || value.is_empty() || value.contains(' ') || found.insert(name, value).is_some() {
-                        return Err(malformed());
-                    }
-                }
-                let field = |name: &str| found.get(name).copied().unwrap_or_default().to_owned();
-                let list = field("SignedHeaders");
-                (self.signature, self.credential) = (field("Signature"), field("Credential"));
-                list
-            }
-        };
+        let list = if self.presigned { self.parts_of_query()? } else { self.parts_of_header()? };
         self.read_scope()?;
         self.names = list.split(';').map(str::to_owned).collect();
         let is_name = |name: &String| {
@@ -170,9 +131,43 @@ impl Claim {
         let unique = sorted.len() == self.names.len() && self.names.iter().all(is_name);
         let signature = self.signature.len() == 64 && self.signature.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !unique || !signature {
-            return Err(malformed());
+            return Err(refused(text::MALFORMED));
         }
         if self.names.iter().any(|name| name == "host") { Ok(()) } else { Err(refused(text::HOST)) }
+    }
+
+    /// Reads credential and signature, and gives the list of signed headers.
+    fn parts_of_query(&mut self) -> Result<String, Refused> {
+        let field = |name: &str| self.fields.get(name).cloned().ok_or_else(|| refused(text::MALFORMED));
+        for name in PRESIGNED {
+            field(name)?;
+        }
+        let expires = field("x-amz-expires")?;
+        if !(1..=9).contains(&expires.len()) || !expires.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(refused(text::MALFORMED));
+        }
+        let list = field("x-amz-signedheaders")?;
+        (self.signature, self.credential) = (field("x-amz-signature")?, field("x-amz-credential")?);
+        Ok(list)
+    }
+
+    /// The same of a header.
+    fn parts_of_header(&mut self) -> Result<String, Refused> {
+        let malformed = || refused(text::MALFORMED);
+        let mut found: BTreeMap<&str, &str> = BTreeMap::new();
+        for part in self.authorization.get(ALGORITHM.len()..).unwrap_or_default().split(',') {
+            let part = part.strip_prefix(' ').unwrap_or(part);
+            let part = part.strip_suffix(' ').unwrap_or(part);
+            let (name, value) = part.split_once('=').ok_or_else(malformed)?;
+            let known = ["Credential", "SignedHeaders", "Signature"].contains(&name);
+            if !known || value.is_empty() || value.contains(' ') || found.insert(name, value).is_some() {
+                return Err(malformed());
+            }
+        }
+        let field = |name: &str| found.get(name).copied().unwrap_or_default().to_owned();
+        let list = field("SignedHeaders");
+        (self.signature, self.credential) = (field("Signature"), field("Credential"));
+        Ok(list)
     }
 
     fn read_scope(&mut self) -> Result<(), Refused> {
@@ -212,18 +207,16 @@ impl Claim {
     /// The hash that stands for the body, or None where the body has to be read for it.
     pub(super) fn payload(&self, request: &Request<'_>) -> Result<Option<String>, Refused> {
         let decoded = |one: &Parameter| canonical::decode(&one.value).ok_or_else(|| refused(text::MALFORMED));
+        let of_url = self.parameters.iter().filter(|one| self.presigned && one.name == DIGEST);
         let mut given: Vec<String> = match self.values.get(DIGEST) {
             Some(all) => all.iter().map(|value| String::from_utf8_lossy(&fold(value)).into_owned()).collect(),
-            None => {
-                let of_url = self.parameters.iter().filter(|one| self.presigned && one.name == DIGEST);
-                of_url.map(decoded).collect::<Result<_, _>>()?
-            }
+            None => of_url.map(decoded).collect::<Result<_, _>>()?,
         };
         if given.len() > 1 {
             return Err(refused(text::DIGEST));
         }
         if let Some(digest) = given.pop() {
-            return self.given_payload(request, digest).map(Some);
+            return given_payload(request, digest).map(Some);
         }
         if self.presigned && AS_SENT.contains(&self.service.as_str()) {
             return Ok(Some(UNSIGNED.to_owned()));
@@ -240,20 +233,6 @@ impl Claim {
         });
         let none = empty && !self.values.contains_key("transfer-encoding");
         Ok(none.then(|| sign::sha256(b"")))
-    }
-
-    fn given_payload(&self, request: &Request<'_>, digest: String) -> Result<String, Refused> {
-        let hex = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if hex || digest == UNSIGNED || digest == "STREAMING-UNSIGNED-PAYLOAD-TRAILER" {
-            let rewritten = request.body.filter(|body| hex && body.rewritten);
-            return Ok(rewritten.map_or(digest, |body| sign::sha256(body.bytes)));
-        }
-        Err(refused(match () {
-            () if digest.starts_with("STREAMING-AWS4-HMAC-SHA256-PAYLOAD") => text::CHUNKED,
-            () if digest.starts_with("STREAMING-AWS4-ECDSA") => text::V4A,
-            () if digest.ends_with("-EVENTS") => text::EVENTS,
-            () => text::DIGEST,
-        }))
     }
 
     /// The names of the headers that the new signature covers, in order.
@@ -287,6 +266,21 @@ impl Claim {
     }
 }
 
+/// The hash that a request gives for its body, or the one of a body that the router wrote.
+fn given_payload(request: &Request<'_>, digest: String) -> Result<String, Refused> {
+    let hex = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if hex || digest == UNSIGNED || digest == "STREAMING-UNSIGNED-PAYLOAD-TRAILER" {
+        let rewritten = request.body.filter(|body| hex && body.rewritten);
+        return Ok(rewritten.map_or(digest, |body| sign::sha256(body.bytes)));
+    }
+    Err(refused(match () {
+        () if digest.starts_with("STREAMING-AWS4-HMAC-SHA256-PAYLOAD") => text::CHUNKED,
+        () if digest.starts_with("STREAMING-AWS4-ECDSA") => text::V4A,
+        () if digest.ends_with("-EVENTS") => text::EVENTS,
+        () => text::DIGEST,
+    }))
+}
+
 /// What follows `Credential=` or `AWSAccessKeyId=`.
 fn named_key(header: &str) -> Option<&str> {
     let lower = header.to_ascii_lowercase();
@@ -298,43 +292,3 @@ fn named_key(header: &str) -> Option<&str> {
     let key = |at: usize| header.get(at..)?.split(|c: char| c == '/' || c == ',' || c.is_whitespace()).next();
     found.into_iter().filter_map(key).find(|key| !key.is_empty())
 }
-
-/// `Sun, 30 Aug 2015 12:36:00 GMT` (RFC 9110 5.6.7) as a stamp.
-fn stamp_of_http_date(text: &str) -> Option<String> {
-    let words: Vec<&str> = text.split(' ').collect();
-    let [weekday, day, month, year, time, "GMT" | "UTC" | "+0000" | "-0000"] = words.as_slice() else { return None };
-    let number = |text: &str, length: std::ops::RangeInclusive<usize>| {
-        length.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    let weekday = weekday.len() == 4 && weekday.ends_with(',');
-    let parts: Vec<&str> = time.split(':').collect();
-    let fits = weekday && number(day, 1..=2) && number(year, 4..=4) && parts.len() == 3 && parts.iter().all(|part| number(part, 2..=2));
-    let month = MONTHS.iter().position(|name| name == month)? + 1;
-    fits.then(|| format!("{year}{month:02}{day:0>2}T{}Z", parts.concat()))
-}
-
-/// The seconds since 1970 of `YYYYMMDDTHHMMSSZ`; None where it is not of that form. Days and hours beyond the end of theirs
-/// count on.
-fn seconds(stamp: &str) -> Option<i64> {
-    let (date, time) = stamp.strip_suffix('Z')?.split_once('T')?;
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if date.len() != 8 || time.len() != 6 || !digits(date) || !digits(time) {
-        return None;
-    }
-    let part = |text: &str, range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
-    let (year, month, day) = (part(date, 0..4)?, part(date, 4..6)?, part(date, 6..8)?);
-    let month = month.checked_sub(1).filter(|month| *month >= 0)?;
-    // Days of the civil calendar, with years that begin in March.
-    let (year, month) = (year + month / 12, month % 12 + 1);
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let era_year = year.rem_euclid(400);
-    let day_of_era = era_year * 365 + era_year / 4 - era_year / 100 + (month * 153 + 2) / 5 + day - 1;
-    let days = year.div_euclid(400) * 146_097 + day_of_era - 719_468;
-    Some(days * 86_400 + part(time, 0..2)? * 3600 + part(time, 2..4)? * 60 + part(time, 4..6)?)
-}
-
-pub(super) fn since_1970(time: SystemTime) -> i64 {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |after| after.as_secs());
-    i64::try_from(seconds).unwrap_or(i64::MAX)
-}
-

@@ -24,9 +24,9 @@ fn s3_labels(host: &str) -> Option<usize> {
         let label = host.get(*at..).unwrap_or_default();
         ["s3.", "s3-", "s3express.", "s3express-"].iter().any(|start| label.starts_with(start))
     };
-    let starts = std::iter::once(0).chain(host.match_indices('.').map(|(at, _)| at + 1));
+    let starts: Vec<usize> = std::iter::once(0).chain(host.match_indices('.').map(|(at, _)| at + 1)).collect();
     // The last, since buckets may have such labels as well.
-    starts.filter(is_s3).last().filter(|_| amazon)
+    starts.into_iter().rfind(is_s3).filter(|_| amazon)
 }
 
 /// The object that a request has S3 read, if there is one.

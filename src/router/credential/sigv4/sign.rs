@@ -3,8 +3,9 @@
 use ring::{digest, hmac};
 
 use super::canonical::{self, Parameter, QueryForm, Values};
-use super::claim::{ALGORITHM, Claim, PRESIGNED, since_1970};
+use super::claim::{ALGORITHM, Claim, PRESIGNED};
 use super::{AS_SENT, DIGEST, Keys, Refused, Request, Signed, TOKEN, folded};
+use crate::router::credential::date::since_1970;
 
 /// Seconds for which a URL is signed where the session's end is not known.
 const LONGEST: i64 = 3600;
@@ -48,7 +49,7 @@ fn sign(secret: &str, claim: &Claim, view: &View<'_>) -> String {
     hex(hmac(key.as_ref(), text.as_bytes()).as_ref())
 }
 
-/// The parameters that the signature covers. AWS IoT alone wants the token added after signing.
+/// The parameters that the signature covers. `IoT` alone wants the token added after signing.
 fn covered<'a>(claim: &Claim, parameters: &'a [Parameter]) -> Vec<&'a Parameter> {
     let bare = claim.service == "iotdevicegateway";
     parameters.iter().filter(|one| one.name != "x-amz-signature" && !(bare && one.name == TOKEN)).collect()
@@ -100,7 +101,10 @@ fn presign(request: &Request<'_>, keys: &Keys, claim: &Claim, names: &[String]) 
     };
     let kept = claim.parameters.iter().filter(|one| one.name != TOKEN && one.name != "x-amz-signature");
     let mut all: Vec<Parameter> = kept
-        .map(|one| replaced(&one.name).map_or_else(|| one.clone(), |value| Parameter::new(&one.key, &canonical::encode(&value))))
+        .map(|one| {
+            replaced(&one.name)
+                .map_or_else(|| one.clone(), |value| Parameter::new(&one.key, &canonical::encode(&value)))
+        })
         .collect();
     all.extend(keys.token.iter().map(|token| Parameter::new("X-Amz-Security-Token", &canonical::encode(&token.value))));
     all
@@ -115,10 +119,7 @@ pub(super) fn signed(request: &Request<'_>, keys: &Keys, claim: &Claim, payload:
     let token = keys.token.as_ref().map(|token| token.value.clone().into_bytes());
     let names = claim.names(request, token.is_some())?;
     let (path, form) = form_of(request, keys, claim, payload);
-    let parameters = match claim.presigned {
-        true => presign(request, keys, claim, &names),
-        false => claim.parameters.clone(),
-    };
+    let parameters = if claim.presigned { presign(request, keys, claim, &names) } else { claim.parameters.clone() };
     let mut values = claim.values.clone();
     values.insert("host".to_owned(), vec![request.host.as_bytes().to_vec()]);
     values.insert(TOKEN.to_owned(), token.iter().cloned().collect());

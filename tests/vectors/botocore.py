@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/njs/sigv4.json: requests as botocore signs them with the surrogate keys, and what it signs with the real ones.
+"""Writes tests/vectors/botocore.json: requests as botocore signs them with the surrogate keys, and what it signs with the real ones.
 
 Needs botocore (`pip install botocore==1.44.8`); the tests need only the file. Same botocore, same file:
-    python3 tests/njs/sigv4_botocore.py >tests/njs/sigv4.json
+    python3 tests/vectors/botocore.py >tests/vectors/botocore.json
 """
 
 import base64

@@ -1,0 +1,121 @@
+//! The lexer of GraphQL (October 2021, 2.1). Outside of strings and comments nothing but ASCII may stand, but for byte order
+//! marks, which mean nothing.
+
+/// Tokens, and comments, in one document.
+const MOST: usize = 20_000;
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Name,
+    Number,
+    /// A string, and what it says.
+    Text(String),
+    Block,
+    /// `...`.
+    Spread,
+    /// One of `!$&()[]{}:=@|`.
+    Mark(char),
+    End,
+}
+
+/// A token, and how it is written out again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub kind: Kind,
+    pub text: String,
+}
+
+/// The tokens of a text, an end behind the last one.
+pub(super) fn lex(text: &str) -> Result<Vec<Token>, String> {
+    let mut rest = text;
+    let (mut tokens, mut comments) = (Vec::new(), 0);
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', '\r', ',', '\u{feff}']);
+        if let Some(comment) = rest.strip_prefix('#') {
+            comments += 1;
+            rest = comment.find(['\n', '\r']).and_then(|end| comment.get(end..)).unwrap_or_default();
+        } else if rest.is_empty() {
+            tokens.push(Token { kind: Kind::End, text: String::new() });
+            return Ok(tokens);
+        } else {
+            let (token, after) = token(rest)?;
+            tokens.push(token);
+            rest = after;
+        }
+        if tokens.len() > MOST || comments > MOST {
+            return Err("too many tokens".to_owned());
+        }
+    }
+}
+
+/// The first token of a text that begins with one, and what follows it.
+fn token(text: &str) -> Result<(Token, &str), String> {
+    let first = text.chars().next().unwrap_or_default();
+    let plain = |kind: Kind, length: usize| {
+        let (own, rest) = text.split_at_checked(length).unwrap_or((text, ""));
+        Ok((Token { kind, text: own.to_owned() }, rest))
+    };
+    match first {
+        '"' if text.starts_with("\"\"\"") => plain(Kind::Block, block(text)?),
+        '"' => string(text),
+        '-' | '0'..='9' => {
+            let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '+' | '-' | '.'));
+            let length = end.unwrap_or(text.len());
+            if is_number(text.get(..length).unwrap_or_default()) {
+                plain(Kind::Number, length)
+            } else {
+                Err("a malformed number".to_owned())
+            }
+        }
+        '_' | 'a'..='z' | 'A'..='Z' => {
+            plain(Kind::Name, text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len()))
+        }
+        '.' if text.starts_with("...") => plain(Kind::Spread, 3),
+        '!' | '$' | '&' | '(' | ')' | '[' | ']' | '{' | '}' | ':' | '=' | '@' | '|' => plain(Kind::Mark(first), 1),
+        _ => Err("a character that GraphQL does not know there".to_owned()),
+    }
+}
+
+/// How long a block string is.
+fn block(text: &str) -> Result<usize, String> {
+    let mut at = 3;
+    loop {
+        let end = text.get(at..).and_then(|rest| rest.find("\"\"\"")).ok_or("an unterminated string")? + at;
+        at = end + 3;
+        if !text.get(..end).is_some_and(|inside| inside.ends_with('\\')) {
+            return Ok(at);
+        }
+    }
+}
+
+/// A string. It is written out as JSON, which says the same to every reader.
+fn string(text: &str) -> Result<(Token, &str), String> {
+    // A tab may stand in a GraphQL string as it is, which JSON forbids; behind a backslash in neither.
+    let (mut json, mut escaped) = ("\"".to_owned(), false);
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '\t' if !escaped => json.push_str("\\t"),
+            _ => json.push(c),
+        }
+        if c == '"' && !escaped {
+            let said: String = serde_json::from_str(&json).map_err(|_| "a malformed string".to_owned())?;
+            let token = Token { text: super::json::text(&said), kind: Kind::Text(said) };
+            return Ok((token, text.get(at + 1..).unwrap_or_default()));
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    Err("an unterminated string".to_owned())
+}
+
+/// `-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?`
+fn is_number(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (number, exponent) = text.split_once(['e', 'E']).map_or((text, None), |(number, rest)| (number, Some(rest)));
+    let (whole, part) = number.split_once('.').map_or((number, None), |(whole, part)| (whole, Some(part)));
+    let whole = whole.strip_prefix('-').unwrap_or(whole);
+    digits(whole)
+        && (whole == "0" || !whole.starts_with('0'))
+        && part.is_none_or(digits)
+        && exponent.is_none_or(|exponent| digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
+}
