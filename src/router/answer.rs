@@ -1,14 +1,10 @@
 //! Answers on their way down: as they came, or cleared of values.
 
-use super::clear::{Clearer, Plan, Replacer};
+use super::clear::{Clearer, Replacer};
 use super::exchange::{Lost, data};
-use super::message::{Answer, Field, Length, Piece, is, values};
+use super::message::{Answer, Length, Piece};
 use super::proxy::{Down, Refusal};
 use crate::policy::Reason;
-
-/// Fields that say something about bytes that a cleared body does not have.
-const STALE: [&str; 6] =
-    ["content-encoding", "accept-ranges", "content-md5", "digest", "content-digest", "repr-digest"];
 
 /// A body on its way.
 pub(super) struct Passing<'a> {
@@ -23,16 +19,11 @@ impl<'a> Passing<'a> {
         clear: Option<&'a Replacer>,
     ) -> Result<(Self, Answer), Refusal> {
         let Some(replacer) = clear else { return Ok((Self { clearer: None }, answer)) };
-        clear_head(&mut answer, replacer);
-        let encodings: Vec<Vec<u8>> = values(&answer.headers, "content-encoding").map(<[u8]>::to_vec).collect();
-        let encodings: Vec<&[u8]> = encodings.iter().map(Vec::as_slice).collect();
+        standard_reason(&mut answer);
         let unreadable = |_| Refusal::new(Reason::UpstreamUnreadable);
-        let (clearer, plan) = Clearer::new(replacer, method, answer.status, &encodings).map_err(unreadable)?;
-        if plan == Plan::Rewritten {
-            answer.headers.retain(|(name, _)| !STALE.iter().any(|stale| is(name, stale)));
-            if answer.length != Length::None && !answer.bodiless {
-                answer.length = Length::Framed;
-            }
+        let clearer = Clearer::new(replacer, method, answer.status, &mut answer.headers).map_err(unreadable)?;
+        if !clearer.keeps_length() && answer.length != Length::None && !answer.bodiless {
+            answer.length = Length::Framed;
         }
         Ok((Self { clearer: Some((clearer, replacer)) }, answer))
     }
@@ -58,7 +49,7 @@ impl<'a> Passing<'a> {
             }
             Piece::Trailers(mut trailers) => {
                 Self::flush(clearer, down).await?;
-                clear_fields(&mut trailers, replacer);
+                replacer.fields(&mut trailers);
                 self.clearer = None;
                 down.piece(Piece::Trailers(trailers)).await.map_err(|_| Lost::Broken)
             }
@@ -87,19 +78,13 @@ impl<'a> Passing<'a> {
     }
 }
 
-/// Clears a head: each value, and a reason phrase is the standard one.
+/// Clears a head: each field, and a reason phrase is the standard one.
 pub(super) fn clear_head(answer: &mut Answer, replacer: &Replacer) {
-    let standard = http::StatusCode::from_u16(answer.status).ok().and_then(|code| code.canonical_reason());
-    answer.reason = standard.unwrap_or_default().as_bytes().to_vec();
-    clear_fields(&mut answer.headers, replacer);
+    standard_reason(answer);
+    replacer.fields(&mut answer.headers);
 }
 
-fn clear_fields(fields: &mut [Field], replacer: &Replacer) {
-    for (name, value) in fields {
-        for text in [name, value] {
-            if let Some(cleared) = replacer.text(text) {
-                *text = cleared;
-            }
-        }
-    }
+fn standard_reason(answer: &mut Answer) {
+    let standard = http::StatusCode::from_u16(answer.status).ok().and_then(|code| code.canonical_reason());
+    answer.reason = standard.unwrap_or_default().as_bytes().to_vec();
 }

@@ -53,7 +53,7 @@ enum Way {
 
 impl Clearer {
     /// For the answer to a request with this method. Clears its header fields, and takes those out that are not true of the
-    /// body any more: a `Content-Length` that stays is right.
+    /// body any more.
     ///
     /// Answers of a host with AWS keys alone keep their length and their bytes, which SDKs compare with checksums. gRPC
     /// messages say how long they are, so theirs are replaced by as many bytes.
@@ -72,19 +72,22 @@ impl Clearer {
         let scanner = Scanner::new(replacer, keeps || grpc);
         let unpacked = Vec::new();
         if codings.is_empty() {
-            if !keeps {
-                strip(headers, &["content-length"]);
-            }
             return Ok(Self(Way::Replaced { chain, scanner, unpacked }));
         }
         if keeps {
             return Ok(Self(Way::Checked { chain, scanner, unpacked, waiting: Vec::new() }));
         }
-        strip(
-            headers,
-            &["content-length", "content-encoding", "content-md5", "content-digest", "digest", "accept-ranges"],
-        );
+        let stale = ["content-encoding", "content-md5", "content-digest", "digest", "repr-digest", "accept-ranges"];
+        headers.retain(|(name, _)| !stale.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes())));
         Ok(Self(Way::Replaced { chain, scanner, unpacked }))
+    }
+
+    /// True if a body is as long as it was, so that its `Content-Length` may stay.
+    pub fn keeps_length(&self) -> bool {
+        match &self.0 {
+            Way::Untouched | Way::Checked { .. } => true,
+            Way::Replaced { chain, scanner, .. } => chain.is_empty() && scanner.fits(),
+        }
     }
 
     /// Takes bytes from the front of `input` and appends what may go down to `out`. True if it must be called again at
@@ -154,10 +157,6 @@ fn check(scanner: &mut Scanner, unpacked: &mut Vec<u8>) -> Result<(), Unreadable
     let found = scanner.push(unpacked, &mut Vec::new());
     unpacked.clear();
     if found { Err(Unreadable::Value) } else { Ok(()) }
-}
-
-fn strip(headers: &mut Vec<Field>, names: &[&str]) {
-    headers.retain(|(name, _)| !names.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes())));
 }
 
 /// True of a media type that is `word`, or that and a suffix or parameters.

@@ -11,10 +11,9 @@ use super::graphql::{self, Document};
 use super::http1::BodyError;
 use super::limits::Held;
 use super::live::Live;
-use super::message::{Length, Piece, Request, is, strip_hop};
+use super::message::{Length, Piece, Request, strip_hop};
 use super::proxy::{Down, Place, Refusal, Scene, Up, target, who};
 use super::upstream::{Host, Target};
-use super::websocket;
 use super::worker::Worker;
 use crate::policy::{Decision, HttpRequest, Inspection, Reason, Tier, Verdict};
 
@@ -85,12 +84,17 @@ pub(super) async fn settle(
             pass
         }
     };
+    if let Some((host, path)) = &pass.reads {
+        let also =
+            live.file.policy.decide_request(host.as_str(), place.port, &HttpRequest { method: "GET", target: path });
+        // A rule that reads a body would have none to read.
+        if also.verdict == Verdict::Deny || also.inspection.as_ref().is_some_and(Inspection::reads_body) {
+            return Err(Refusal::new(if also.verdict == Verdict::Deny { also.reason } else { Reason::PathNotAllowed }));
+        }
+    }
     apply(&pass, request);
     entry.credentials.clone_from(&pass.used);
     strip_hop(&mut request.headers);
-    if pass.clear.is_some() {
-        readable(request);
-    }
     let (body, held) = whole.map_or((None, None), |(body, held)| (Some(body), Some(held)));
     let target = target(place, host, decision.private, pass.used);
     Ok(Ready { target, body, clear: pass.clear, whole: held })
@@ -216,23 +220,4 @@ fn apply(pass: &Pass, request: &mut Request) {
     if let Some(target) = &pass.target {
         request.target.clone_from(target);
     }
-}
-
-/// Has the host answer in a form that can be cleared.
-fn readable(request: &mut Request) {
-    let known = |coding: &[u8]| {
-        let name = coding.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
-        ["gzip", "x-gzip", "deflate", "br", "zstd", "identity"].iter().any(|one| is(name, one))
-    };
-    for (name, value) in &mut request.headers {
-        if is(name, "accept-encoding") {
-            let codings: Vec<&[u8]> =
-                value.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|one| known(one)).collect();
-            let codings = codings.join(&b", "[..]);
-            *value = if codings.is_empty() { b"identity".to_vec() } else { codings };
-        } else if is(name, "sec-websocket-extensions") {
-            *value = websocket::offer(value).unwrap_or_default();
-        }
-    }
-    request.headers.retain(|(name, value)| !(is(name, "sec-websocket-extensions") && value.is_empty()));
 }

@@ -211,6 +211,11 @@ impl Scanner {
         self.replacer.forms.replace(&held, out, self.fit, true).found
     }
 
+    /// What takes a form's place is as long as it.
+    pub fn fits(&self) -> bool {
+        self.fit
+    }
+
     /// Something is held back.
     pub fn holds(&self) -> bool {
         !self.held.is_empty()

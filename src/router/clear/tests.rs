@@ -112,33 +112,31 @@ fn what_cannot_be_read_does_not_pass() {
 #[test]
 fn fields_that_are_not_true_any_more_go() {
     let all = [
-        ("Content-Length", "10"),
         ("Content-Encoding", "gzip"),
         ("Content-MD5", "x"),
         ("Digest", "x"),
         ("ETag", "\"1\""),
-        ("Location", "/?t=ghp_real%2fvalue%2B0123456789&u=ghp_real%2Fvalue%2B0123456789"),
+        ("Location", "/?t=ghp_real%2Fvalue%2B0123456789"),
         ("ghp_real", "1"),
     ];
     let of = |method: &str, status: u16, keeps: bool, all: &[(&str, &str)]| {
         let mut headers = fields(all);
-        Clearer::new(&replacer(keeps), method, status, &mut headers).unwrap();
-        headers
-            .into_iter()
-            .map(|(name, value)| format!("{}: {}", String::from_utf8_lossy(&name), String::from_utf8_lossy(&value)))
-            .collect::<Vec<_>>()
+        let clearer = Clearer::new(&replacer(keeps), method, status, &mut headers).unwrap();
+        let shown = |(name, value): (Vec<u8>, Vec<u8>)| {
+            format!("{}: {}", String::from_utf8_lossy(&name), String::from_utf8_lossy(&value))
+        };
+        (clearer.keeps_length(), headers.into_iter().map(shown).collect::<Vec<_>>())
     };
-    let location = "Location: /?t=ghp_real%2fvalue%2B0123456789&u=ghp_surrogate000012345678";
-    assert_eq!(of("GET", 200, false, &all)[..1], ["ETag: \"1\""]);
-    assert_eq!(of("GET", 200, false, &all).len(), 2);
-    // Of an escape in two cases at once nobody knows.
-    assert!(of("GET", 200, false, &all)[1].ends_with("&u=ghp_surrogate000012345678") && !location.is_empty());
+    let kept = ["ETag: \"1\"", "Location: /?t=ghp_surrogate000012345678"].map(str::to_owned).to_vec();
+    assert_eq!(of("GET", 200, false, &all), (false, kept));
     for (method, status) in [("HEAD", 200), ("GET", 204), ("GET", 304), ("GET", 103)] {
-        assert_eq!(of(method, status, false, &all).len(), 6, "{method} {status}");
+        let (keeps, headers) = of(method, status, false, &all);
+        assert_eq!((keeps, headers.len()), (true, 5), "{method} {status}");
     }
-    assert_eq!(of("GET", 200, true, &all).len(), 6, "its bytes stay");
-    assert_eq!(of("GET", 200, false, &[("content-length", "1"), ("digest", "x")]), ["digest: x"]);
-    assert_eq!(of("GET", 200, true, &[("content-length", "1")]), ["content-length: 1"]);
+    let (keeps, headers) = of("GET", 200, true, &all);
+    assert_eq!((keeps, headers.len()), (true, 5), "its bytes stay");
+    assert_eq!(of("GET", 200, false, &[("digest", "x")]), (false, vec!["digest: x".to_owned()]));
+    assert!(of("GET", 200, true, &[]).0);
 }
 
 #[test]

@@ -16,7 +16,8 @@ const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
 /// All surrogates of a session.
 #[derive(Debug)]
 pub(super) struct Watch {
-    finder: AhoCorasick,
+    /// None where there are no surrogates.
+    finder: Option<AhoCorasick>,
     /// For each pattern, which credential it is of.
     owners: Vec<usize>,
 }
@@ -25,8 +26,13 @@ impl Watch {
     /// For surrogates, each with the number of its credential.
     pub(super) fn new(surrogates: &[(&str, usize)]) -> Result<Self, String> {
         let finder = AhoCorasick::new(surrogates.iter().map(|(text, _)| text));
-        let finder = finder.map_err(|_| "too many surrogates".to_owned())?;
+        let finder = Some(finder.map_err(|_| "too many surrogates".to_owned())?);
         Ok(Self { finder, owners: surrogates.iter().map(|(_, owner)| *owner).collect() })
+    }
+
+    /// For a session without any.
+    pub(super) fn nothing() -> Self {
+        Self { finder: None, owners: Vec::new() }
     }
 
     /// The credential whose surrogate is in a header or the target, also percent-encoded however often, or in Basic.
@@ -47,8 +53,9 @@ impl Watch {
     }
 
     fn found(&self, text: &[u8], excused: Option<usize>) -> Option<usize> {
+        let finder = self.finder.as_ref()?;
         let once = |text: &[u8]| {
-            let hits = self.finder.find_overlapping_iter(text);
+            let hits = finder.find_overlapping_iter(text);
             hits.filter_map(|hit| self.owners.get(hit.pattern().as_usize()).copied())
                 .find(|owner| Some(*owner) != excused)
         };

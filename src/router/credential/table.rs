@@ -115,8 +115,8 @@ impl Table {
     }
 
     /// For a session without credentials.
-    pub fn empty() -> Result<Self, String> {
-        Self::new(Vec::new())
+    pub fn empty() -> Self {
+        Self { all: Vec::new(), watch: Watch::nothing(), prepared: Mutex::default() }
     }
 
     fn new(all: Vec<One>) -> Result<Self, String> {
