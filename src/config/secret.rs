@@ -182,8 +182,7 @@ pub(super) fn check(text: &str, key: &str, shape: Shape) -> Result<(), Unfit> {
             "use a longer value: a short one occurs in responses by chance, so it could not be hidden from the command";
         return Err(Unfit::Short(Bad::new(message, help)));
     }
-    let begins = |word: &str| text.contains(&format!("-----BEGIN {word}-----"));
-    if pem && !begins("PRIVATE KEY") && !begins("RSA PRIVATE KEY") {
+    if pem && crate::pem::rsa_key(text.as_bytes()).is_none() {
         let message = format!("`{key}` is not a private key in PEM");
         let help = "use the key file that GitHub generated, which starts with `-----BEGIN RSA PRIVATE KEY-----` and has no password";
         return Err(Unfit::Pem(Bad::new(message, help)));

@@ -1,6 +1,7 @@
 //! What single values may look like. Pure functions from text to "good" or a finding's words.
 
 use super::read::shorten;
+use crate::pem;
 
 /// Why a value is not good, and what to write instead.
 pub(super) struct Bad {
@@ -224,21 +225,15 @@ pub(super) fn plain_file(text: &str) -> Result<(), Bad> {
 
 /// The certificates of a PEM text and nothing else of it.
 pub(super) fn certificates(text: &str) -> Result<String, Bad> {
-    let (begin, end) = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----");
     if text.contains("PRIVATE KEY-----") {
         return Err(Bad::new("contains a private key; remove it, the router needs certificates only", ""));
     }
-    let base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    let mut pem = String::new();
-    for block in text.split(begin).skip(1) {
-        let body = block.split(end).next().filter(|body| body.len() < block.len());
-        let lines: Vec<&str> = body.unwrap_or("").lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        if lines.is_empty() || !lines.iter().all(|line| line.chars().all(base64)) {
-            return Err(Bad::new("contains a damaged certificate", ""));
-        }
-        pem.extend([begin, "\n", &lines.join("\n"), "\n", end, "\n"]);
+    let certificates: Result<Vec<_>, _> = pem::certificates(text.as_bytes()).collect();
+    match certificates {
+        Err(pem::Damaged) => Err(Bad::new("contains a damaged certificate", "")),
+        Ok(none) if none.is_empty() => Err(Bad::new("contains no certificate", "")),
+        Ok(all) => Ok(all.iter().map(|der| pem::encode("CERTIFICATE", der)).collect()),
     }
-    if pem.is_empty() { Err(Bad::new("contains no certificate", "")) } else { Ok(pem) }
 }
 
 /// The smallest limit of memory in bytes that a program can start within.

@@ -9,7 +9,6 @@ mod credentials;
 mod hold;
 mod java;
 mod kube;
-mod pem;
 mod roots;
 mod surrogate;
 
@@ -24,6 +23,7 @@ use super::RuntimeError;
 use super::redact::Known;
 use crate::config::{Resolved, Secret, SecretValues};
 use crate::emit::quote;
+use crate::pem;
 use crate::plan::{Leaf, inspects, leaves, trust};
 use crate::policy::Credential;
 
@@ -86,7 +86,7 @@ pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
     let mut roots = roots::roots(extra_ca);
     let bundle = |roots: &[Vec<u8>]| roots.iter().map(|root| pem::encode("CERTIFICATE", root)).collect::<String>();
     let certificate = pem::encode("CERTIFICATE", &minted.ca);
-    let own: Vec<Vec<u8>> = extra_ca.map(pem::certificates).unwrap_or_default();
+    let own: Vec<Vec<u8>> = extra_ca.map(|extra| roots::certificates(extra.as_bytes())).unwrap_or_default();
     let made = credentials::make(credentials, values)?;
 
     let mut router = Files::from([("upstream.pem".to_owned(), bundle(&roots).into_bytes())]);
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(with_key, [dir.path().join("router/tls/api.example.com.pem").to_string_lossy()]);
         let agent = fs::read_to_string(trust::agent_dir(dir.path()).join(trust::BUNDLE)).unwrap();
         let upstream = fs::read_to_string(trust::router_dir(dir.path()).join("upstream.pem")).unwrap();
-        assert_eq!(pem::certificates(&agent).len(), pem::certificates(&upstream).len() + 1);
+        assert_eq!(roots::certificates(agent.as_bytes()).len(), roots::certificates(upstream.as_bytes()).len() + 1);
         let ca = fs::read_to_string(trust::agent_dir(dir.path()).join(trust::SESSION_CA)).unwrap();
         assert!(agent.starts_with(&ca) && !upstream.contains(&ca), "the router does not trust its own CA upstream");
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up; an import goes to the same room or to an earlier one.
 const FLOORS: &[&[&str]] = &[
-    &["source", "visible"],
+    &["source", "visible", "pem"],
     &["policy", "diagnostic"],
     &["config", "router"],
     &["plan"],

@@ -7,7 +7,7 @@ use rcgen::{
     GeneralSubtree, IsCa, KeyPair, KeyUsagePurpose, NameConstraints, date_time_ymd,
 };
 
-use super::pem;
+use crate::pem;
 use crate::plan::Leaf;
 use crate::runtime::RuntimeError;
 

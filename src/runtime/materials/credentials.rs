@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{pem, surrogate};
+use super::surrogate;
 use crate::config::{Secret, SecretValues};
+use crate::pem;
 use crate::policy::{Credential, CredentialKind, HostPattern, PathGlob};
 use crate::runtime::RuntimeError;
 
@@ -109,7 +110,7 @@ pub(super) fn make<'a>(credentials: &'a [Credential], values: &'a SecretValues) 
             }
             CredentialKind::GithubApp { base_url, app_id, installation_id, repositories, permissions } => {
                 let key = values.github.get(name).ok_or_else(missing)?;
-                let private_key = pem::pkcs8(key.expose()).ok_or_else(|| {
+                let private_key = pem::rsa_key(key.expose().as_bytes()).ok_or_else(|| {
                     RuntimeError::Host(format!("the private key of {name} is neither PKCS#1 nor PKCS#8 in PEM"))
                 })?;
                 let surrogate = surrogate::of_installation()?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::pem;
+use crate::pem;
 
 /// Where distributions keep their bundle; the first that is there is the system's.
 const BUNDLES: [&str; 6] = [
@@ -18,13 +18,21 @@ const BUNDLES: [&str; 6] = [
 /// The system's roots (DER), or Mozilla's where this system has none, and those of `extra` (PEM). Each once.
 pub(super) fn roots(extra: Option<&str>) -> Vec<Vec<u8>> {
     let system = BUNDLES.iter().find_map(|path| {
-        let found = pem::certificates(&fs::read_to_string(path).ok()?);
+        let found = certificates(&fs::read(path).ok()?);
         (!found.is_empty()).then_some(found)
     });
     let mozilla = || webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(|root| root.to_vec()).collect();
-    let all = system.unwrap_or_else(mozilla).into_iter().chain(extra.map(pem::certificates).unwrap_or_default());
+    let all = system
+        .unwrap_or_else(mozilla)
+        .into_iter()
+        .chain(extra.map(|extra| certificates(extra.as_bytes())).unwrap_or_default());
     let mut seen = BTreeSet::new();
     all.filter(|root| seen.insert(root.clone())).collect()
+}
+
+/// The certificates of a bundle. Clients would refuse a damaged one, so it is left out.
+pub(super) fn certificates(text: &[u8]) -> Vec<Vec<u8>> {
+    pem::certificates(text).filter_map(Result::ok).collect()
 }
 
 #[cfg(test)]
@@ -33,10 +41,10 @@ mod tests {
 
     #[test]
     fn extra_roots_are_added_once() {
-        let extra = pem::encode("CERTIFICATE", b"one") + &pem::encode("CERTIFICATE", b"one");
+        let extra = pem::encode("CERTIFICATE", b"\x30\x03one").repeat(2);
         let (with, without) = (roots(Some(&extra)), roots(None));
         assert!(without.len() > 50);
         assert_eq!(with.len(), without.len() + 1);
-        assert_eq!(with.last().unwrap(), b"one");
+        assert_eq!(with.last().unwrap(), b"\x30\x03one");
     }
 }

@@ -268,7 +268,7 @@ fn no_secret_takes_the_place_of_what_makes_tools_trust_the_router() {
 fn extra_ca_is_certificates_and_nothing_else() {
     let world = world();
     world.server("version: 1\nnetwork: {extra_ca: ca.pem, log_query: true}\n");
-    let block = "-----BEGIN CERTIFICATE-----\nAAAA\nBB==\n-----END CERTIFICATE-----\n";
+    let block = "-----BEGIN CERTIFICATE-----\nMANvbmU=\n-----END CERTIFICATE-----\n";
     world.write("c/sandboxc/ca.pem", format!("# Example CA\n{block}text\r\n{}", block.replace('\n', "\r\n")));
     let resolved = world.resolved();
     assert_eq!(resolved.extra_ca.unwrap().value, format!("{block}{block}"));
@@ -278,6 +278,8 @@ fn extra_ca_is_certificates_and_nothing_else() {
         ("-----BEGIN CERTIFICATE-----\nAAAA\n", Code::BadValue),
         ("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", Code::BadValue),
         ("-----BEGIN CERTIFICATE-----\nA A;\n-----END CERTIFICATE-----\n", Code::BadValue),
+        (&block.replace("MANvbmU=", "dGV4dA=="), Code::BadValue),
+        (&format!("{}{block}", block.replace("-----END CERTIFICATE-----\n", "")), Code::BadValue),
         (&format!("{block}{KEY}"), Code::BadValue),
     ] {
         world.write("c/sandboxc/ca.pem", content);

@@ -1,0 +1,138 @@
+//! PEM (RFC 7468), as far as certificates and keys need it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use thiserror::Error;
+
+/// A block of PEM that is not what its label says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a damaged certificate")]
+pub struct Damaged;
+
+/// Writes one block.
+pub fn encode(label: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let mut pem = format!("-----BEGIN {label}-----\n");
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, more) = rest.split_at(rest.len().min(64));
+        pem.push_str(line);
+        pem.push('\n');
+        rest = more;
+    }
+    pem.push_str(&format!("-----END {label}-----\n"));
+    pem
+}
+
+/// The certificates of a bundle, in DER. Other blocks, and whatever stands between blocks, do not count.
+pub fn certificates(text: &[u8]) -> impl Iterator<Item = Result<Vec<u8>, Damaged>> {
+    CertificateDer::pem_slice_iter(text).map(|block| match block {
+        Ok(der) if is_one_sequence(&der) => Ok(der.to_vec()),
+        _ => Err(Damaged),
+    })
+}
+
+/// The first RSA private key as PKCS#8 PEM, whether it came so or as PKCS#1 (RFC 8017 A.1.2, RFC 5208 5).
+pub fn rsa_key(text: &[u8]) -> Option<String> {
+    match PrivateKeyDer::from_pem_slice(text).ok()? {
+        PrivateKeyDer::Pkcs8(der) if !der.secret_pkcs8_der().is_empty() => {
+            Some(encode("PRIVATE KEY", der.secret_pkcs8_der()))
+        }
+        PrivateKeyDer::Pkcs1(der) if !der.secret_pkcs1_der().is_empty() => {
+            // Version 0, rsaEncryption without parameters.
+            let head = *b"\x02\x01\x00\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
+            let key = element(0x04, der.secret_pkcs1_der());
+            Some(encode("PRIVATE KEY", &element(0x30, &[&head[..], &key].concat())))
+        }
+        _ => None,
+    }
+}
+
+/// True for exactly one DER sequence: a block that lost its end runs into the next one and is none.
+fn is_one_sequence(der: &[u8]) -> bool {
+    let [0x30, length, rest @ ..] = der else { return false };
+    let (digits, content) = match usize::from(*length) {
+        short if short < 0x80 => return short == rest.len(),
+        long => match rest.split_at_checked(long & 0x7f) {
+            Some((digits @ [_, ..], content)) if digits.len() <= 4 => (digits, content),
+            _ => return false,
+        },
+    };
+    digits.iter().fold(0, |sum: usize, &byte| (sum << 8) | usize::from(byte)) == content.len()
+}
+
+/// A DER element: tag, length, content.
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len().to_be_bytes();
+    let digits: Vec<u8> = length.into_iter().skip_while(|&byte| byte == 0).collect();
+    let mut out = vec![tag];
+    match digits.as_slice() {
+        [] => out.push(0),
+        [short] if *short < 0x80 => out.push(*short),
+        long => {
+            out.push(0x80 | u8::try_from(long.len()).unwrap_or(0));
+            out.extend(long);
+        }
+    }
+    out.extend(content);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_rsa_key_of_either_form_becomes_the_same() {
+        let openssl = |args: &[&str]| {
+            let output = std::process::Command::new("openssl").args(args).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let path = path.to_str().unwrap();
+        openssl(&["genrsa", "-out", path, "2048"]);
+        let (new, old) =
+            (openssl(&["pkcs8", "-topk8", "-nocrypt", "-in", path]), openssl(&["rsa", "-traditional", "-in", path]));
+        assert!(old.contains("RSA PRIVATE KEY"), "{old}");
+        assert_eq!(rsa_key(old.as_bytes()).unwrap(), new);
+        assert_eq!(rsa_key(new.as_bytes()).unwrap(), new);
+        let other = openssl(&["ecparam", "-name", "prime256v1", "-genkey", "-noout"]);
+        assert!(other.contains("EC PRIVATE KEY") && rsa_key(other.as_bytes()).is_none(), "{other}");
+        for damaged in ["", "-----BEGIN RSA PRIVATE KEY-----\n", &new.replace("-----END", "")] {
+            assert_eq!(rsa_key(damaged.as_bytes()), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_comments_are_not() {
+        let (first, second) = (element(0x30, &[7; 100]), element(0x30, &[8; 300]));
+        let pem = |der: &[u8]| encode("CERTIFICATE", der);
+        let text = format!("# A root\r\n{}\nnoise\n{}", pem(&first).replace('\n', "\r\n"), pem(&second));
+        let read = |text: &str| certificates(text.as_bytes()).collect::<Vec<_>>();
+        assert_eq!(read(&text), [Ok(first.clone()), Ok(second.clone())]);
+        assert!(encode("X", &[0; 100]).lines().all(|line| line.len() <= 64));
+        assert_eq!(read(&format!("{}{}", encode("X509 CRL", &first), pem(&second))), [Ok(second)]);
+    }
+
+    #[test]
+    fn a_damaged_block_is_told_from_a_certificate_and_hides_no_other() {
+        let der = element(0x30, &[7; 100]);
+        let (whole, begin) = (encode("CERTIFICATE", &der), "-----BEGIN CERTIFICATE-----\n");
+        let no_end = whole.replace("-----END CERTIFICATE-----\n", "");
+        for damaged in [
+            format!("{begin}!!\n-----END CERTIFICATE-----\n"),
+            format!("{begin}-----END CERTIFICATE-----\n"),
+            encode("CERTIFICATE", b"text"),
+            encode("CERTIFICATE", &der[..50]),
+            encode("CERTIFICATE", &[0x30, 0x84, 0, 0, 0]),
+        ] {
+            let read: Vec<_> = certificates(format!("{damaged}{whole}").as_bytes()).map(Result::ok).collect();
+            assert_eq!(read, [None, Some(der.clone())], "{damaged}");
+        }
+        assert!(certificates(format!("{no_end}{whole}").as_bytes()).all(|read| read == Err(Damaged)));
+        assert!(certificates(no_end.as_bytes()).all(|read| read == Err(Damaged)));
+    }
+}
