@@ -9,7 +9,7 @@ mod replace;
 pub use self::decode::offer;
 use self::decode::{Chain, Coding};
 pub use self::replace::Replacer;
-use self::replace::Scanner;
+pub(super) use self::replace::Scanner;
 use super::credential::Field;
 
 /// Why an answer does not pass. The connection must end so that the client sees it: without a clean end of the body.

@@ -6,7 +6,7 @@ use super::surrogate::swap;
 use super::table::{Kind, One, Table};
 use super::{Body, Clock, Field, Head, Pass, Refusal, Settled, Tokens, same_name};
 use crate::policy::{HostName, Reason, canonical};
-use crate::router::{clear, websocket};
+use crate::router::clear;
 
 /// What is known so far. Credentials are named by their place in the table.
 struct State<'a> {
@@ -339,10 +339,7 @@ impl<'a> State<'a> {
             self.set("range", None);
             self.set("if-range", None);
         }
-        let extensions = self.values(b"sec-websocket-extensions");
-        if !extensions.is_empty() {
-            let offered = websocket::offer(&extensions.join(&b", "[..]));
-            self.set("sec-websocket-extensions", offered);
-        }
+        // What two ends agree to pack is not read.
+        self.set("sec-websocket-extensions", None);
     }
 }
