@@ -18,6 +18,7 @@ mod schema;
 mod secrets;
 mod stop;
 mod validate;
+mod workspace;
 
 use std::path::PathBuf;
 

@@ -14,9 +14,9 @@ use crate::source::SourceMap;
 
 mod containerfile;
 mod credential;
-mod disk;
+pub mod disk;
 mod entry;
-mod git;
+pub mod git;
 mod home;
 mod limits;
 mod lint;

@@ -24,6 +24,7 @@ pub mod redact;
 pub mod registry;
 pub mod router_image;
 pub mod session;
+pub mod stand_in;
 pub mod state;
 pub mod stop;
 pub mod systemd;

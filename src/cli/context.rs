@@ -44,6 +44,11 @@ impl Context {
         xdg.or_else(home).ok_or_else(|| Failure::promise("neither XDG_CONFIG_HOME nor HOME is set"))
     }
 
+    /// git's config files outside of repositories.
+    pub(super) fn git_files(&self) -> Result<Vec<PathBuf>, Failure> {
+        Ok(crate::config::git::own_files(&self.env, self.home().as_deref(), &self.config_home()?))
+    }
+
     /// The server file, absolute, if there is one.
     pub(super) fn server_file(&self, args: &ConfigArgs) -> Result<Option<PathBuf>, Failure> {
         if let Some(path) = &args.server {

@@ -46,6 +46,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
         runtime_dir,
         name: name_to_resolve(&resolved),
         plan: &plan,
+        git_files: context.git_files()?,
     };
     let checks = examine(&subject);
     let ok = checks.iter().all(|check| check.level != Level::Broken);

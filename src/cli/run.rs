@@ -1,12 +1,13 @@
 //! `sandboxc run` and `sandboxc agent`.
 
 use std::io::{self, IsTerminal as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 
 use super::context::{Context, say, tell_limits};
+use super::workspace::{Watched, Watching};
 use super::{Failure, PlanArgs, duration};
 use crate::config::{Resolved, SHARED_HOME, SecretValues};
 use crate::emit::tree;
@@ -22,15 +23,11 @@ use crate::runtime::redact::Redactor;
 use crate::runtime::registry::{Record, Registry, Stage};
 use crate::runtime::session::{Session, SetupError};
 use crate::runtime::state::State;
-use crate::runtime::watch::Snapshot;
 use crate::runtime::{RuntimeError, exit, host};
 use crate::source::Place;
 
 /// How many subnets are tried at most; a small pool is tried as a whole.
 const ATTEMPTS: u32 = 64;
-
-/// How many changes are named.
-const CHANGES: usize = 40;
 
 /// A command that SIGKILL ended, as a shell says it.
 const KILLED: u8 = exit::SIGNAL_BASE + 9;
@@ -151,7 +148,7 @@ fn run_in(
         let failure = Failure::from(error);
         Failure { message: given.redactor.text(&failure.message), ..failure }
     };
-    let before = Snapshot::take(&resolved.workspace.source);
+    let mut watching = Some(Watching::start(resolved)?);
     let turn = registry.turn(&|| signals.check())?;
     let attempts = subnets(resolved)?.min(ATTEMPTS);
     for attempt in 0..attempts {
@@ -178,13 +175,19 @@ fn run_in(
             Ok(()) => {
                 drop(turn);
                 let started = Started { podman: &podman, state, plan: &plan, session: &running, given: &given };
-                let code = execute(context, args, &started, signals, log);
-                tell_changes(&before, &resolved.workspace.source);
-                return code;
+                // There is one, since this arm returns.
+                let watched = watching.take().map(Watching::ready).transpose();
+                let watched = watched.inspect_err(|_| take_down(&running, state, false))?;
+                let code = execute(context, args, &started, signals, (log, watched.as_ref()));
+                let alarmed = watched.is_some_and(Watched::tell);
+                return code.map(|code| if alarmed { exit::PROMISE } else { code });
             }
             Err(SetupError::SubnetTaken) => signals.check()?,
             Err(SetupError::Failed(error)) => {
                 take_down(&running, state, false);
+                if let Some(watching) = watching.take() {
+                    watching.tell();
+                }
                 return Err(redacted(error));
             }
         }
@@ -220,21 +223,6 @@ fn record(resolved: &Resolved, session: &str) -> Record {
         pid: i32::try_from(std::process::id()).unwrap_or(0),
         stage: Stage::Starting,
         plans: Vec::new(),
-    }
-}
-
-/// What the host may execute later, and the agent has changed.
-fn tell_changes(before: &Snapshot, workspace: &Path) {
-    let changes = before.changes(&Snapshot::take(workspace));
-    if changes.is_empty() {
-        return;
-    }
-    say("sandboxc: the command changed what this host may execute later; look before you go on:");
-    for change in changes.iter().take(CHANGES) {
-        say(&format!("sandboxc:   {change}"));
-    }
-    if let Some(more) = changes.len().checked_sub(CHANGES).filter(|&more| more > 0) {
-        say(&format!("sandboxc:   and {more} more"));
     }
 }
 
@@ -276,7 +264,7 @@ fn execute(
     args: &RunArgs,
     started: &Started<'_>,
     signals: &Signals,
-    log: Option<std::fs::File>,
+    (log, watched): (Option<std::fs::File>, Option<&Watched>),
 ) -> Result<u8, Failure> {
     let log = log.filter(|_| started.plan.network.is_some());
     let log = log.map(|file| {
@@ -294,6 +282,7 @@ fn execute(
         env_file: started.given.env_file.as_deref(),
         secrets: started.given.secrets,
         deadline: timeout.map(|timeout| Instant::now() + timeout),
+        alarm: watched.map(|watched| watched.watch.raised()),
     };
     started.state.enter(Stage::Running);
     let ended = exec(started.podman, &request, signals);
@@ -316,6 +305,10 @@ fn execute(
         Ended::TimedOut => {
             say(&format!("sandboxc: time is over after {} s", timeout.unwrap_or_default().as_secs()));
             exit::TIMEOUT
+        }
+        Ended::Alarmed => {
+            say("sandboxc: the command was ended, since what this host would obey in the workspace changed:");
+            exit::PROMISE
         }
         Ended::Signalled(signal) => exit::SIGNAL_BASE + u8::try_from(signal).unwrap_or(0),
     })

@@ -1,7 +1,22 @@
-//! What the room needs of a file system, so that everything but the loader stays free of it.
+//! What the room needs of a file system, so that everything but this file and the loader stays free of it.
 
-use std::io;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, open, openat2, readlinkat, statx,
+};
+use rustix::path::Arg;
+
+/// Larger than any config a person writes.
+pub(super) const MOST_BYTES: u64 = 1 << 20;
 
 /// Reading only. Every read is bounded and takes regular files alone.
 pub(super) trait Disk {
@@ -11,11 +26,13 @@ pub(super) trait Disk {
     /// The content of a file of the machine's owner; links are followed.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// The content of a file of a stranger: no link is followed from `base` on, and nothing above it is reached.
-    fn read_beneath(&self, base: &Path, relative: &Path) -> io::Result<Vec<u8>>;
+    /// A stranger's directory: nothing above it is reached from it, and no link is followed.
+    fn tree(&self, base: &Path) -> io::Result<Rc<Tree>>;
 
-    /// True if the path itself, whatever it leads to, is a link.
-    fn is_link(&self, path: &Path) -> bool;
+    /// The content of a file of a stranger.
+    fn read_beneath(&self, base: &Path, relative: &Path) -> io::Result<Vec<u8>> {
+        self.tree(base)?.read(relative, MOST_BYTES)
+    }
 
     /// The path without links as far as it exists, with the rest as written.
     fn canonical_or_parent(&self, path: &Path) -> PathBuf {
@@ -31,4 +48,221 @@ pub(super) trait Disk {
             _ => path.to_path_buf(),
         }
     }
+}
+
+/// The real file system. Each stranger's directory is opened once, so that all of a config is about the same one.
+#[derive(Default)]
+pub(super) struct Real {
+    trees: RefCell<BTreeMap<PathBuf, Rc<Tree>>>,
+}
+
+impl Disk for Real {
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        bounded(File::from(open(path, READ, Mode::empty())?), MOST_BYTES)
+    }
+
+    fn tree(&self, base: &Path) -> io::Result<Rc<Tree>> {
+        if let Some(tree) = self.trees.borrow().get(base) {
+            return Ok(tree.clone());
+        }
+        let tree = Rc::new(Tree::open(base)?);
+        self.trees.borrow_mut().insert(base.to_path_buf(), tree.clone());
+        Ok(tree)
+    }
+}
+
+/// Opened without waiting, so that a named pipe is refused instead of waited for.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// For names only.
+const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+fn bounded(file: File, most: u64) -> io::Result<Vec<u8>> {
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len().min(most)).unwrap_or(0));
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {} MiB", most >> 20)));
+    }
+    Ok(bytes)
+}
+
+/// A directory of a stranger, opened once. Every path is relative to it; no link is followed and nothing outside of it
+/// is reached, whatever is renamed meanwhile (openat2(2), `RESOLVE_BENEATH`).
+#[derive(Debug)]
+pub struct Tree {
+    root: OwnedFd,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket, a device.
+    Other,
+}
+
+impl From<FileType> for Kind {
+    fn from(file_type: FileType) -> Self {
+        match file_type {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Directory,
+            FileType::Symlink => Self::Link,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// An object, as the kernel describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What it is.
+    pub kind: Kind,
+    /// Which object it is: major and minor number of the device, inode.
+    pub id: (u32, u32, u64),
+    /// How many names it has.
+    pub links: u32,
+    /// Bytes.
+    pub len: u64,
+    /// Permission bits.
+    pub mode: u16,
+    /// Last change of its content, names or mode, which no process can set: seconds and nanoseconds since the epoch.
+    pub changed: (i64, u32),
+}
+
+impl From<Statx> for Seen {
+    fn from(stat: Statx) -> Self {
+        Self {
+            kind: FileType::from_raw_mode(stat.stx_mode.into()).into(),
+            id: (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino),
+            links: stat.stx_nlink,
+            len: stat.stx_size,
+            mode: stat.stx_mode & 0o7777,
+            changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        }
+    }
+}
+
+/// The names in a directory, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Each name and what it stands for.
+    pub names: BTreeMap<OsString, Kind>,
+    /// False if there are more.
+    pub complete: bool,
+}
+
+impl Tree {
+    /// Opens a directory by a path that the caller trusts; its last component is no link.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { root: open(path, NAME | OFlags::DIRECTORY, Mode::empty())? })
+    }
+
+    fn beneath(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        Ok(openat2(&self.root, path, flags, Mode::empty(), resolve)?)
+    }
+
+    /// What is at a path; None if nothing is. An error if it cannot be told, as where a link is on the way.
+    pub fn look(&self, path: &Path) -> io::Result<Option<Seen>> {
+        match self.beneath(path, NAME) {
+            Ok(fd) => seen(&fd).map(Some),
+            Err(error) if missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The content of a regular file of at most so many bytes.
+    pub fn read(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+        bounded(File::from(self.beneath(path, READ | OFlags::NOFOLLOW)?), most)
+    }
+
+    /// The beginning of a regular file, and what it is.
+    pub fn head(&self, path: &Path, most: u64) -> io::Result<(Seen, Vec<u8>)> {
+        let file = File::from(self.beneath(path, READ | OFlags::NOFOLLOW)?);
+        let what = seen(&file)?;
+        if what.kind != Kind::File {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok((what, bytes))
+    }
+
+    /// The directory at a path, to work in.
+    pub fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
+        self.beneath(path, READ | OFlags::DIRECTORY)
+    }
+
+    /// Where a link leads.
+    pub fn link(&self, path: &Path) -> io::Result<PathBuf> {
+        let link = self.beneath(path, NAME)?;
+        Ok(PathBuf::from(OsString::from_vec(readlinkat(&link, "", Vec::new())?.into_bytes())))
+    }
+
+    /// The names in a directory, at most so many.
+    pub fn names(&self, path: &Path, most: usize) -> io::Result<Listing> {
+        let directory = self.directory(path)?;
+        let mut listing = Listing { names: BTreeMap::new(), complete: true };
+        for entry in Dir::new(directory.try_clone()?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            if listing.names.len() >= most {
+                listing.complete = false;
+                break;
+            }
+            let kind = match entry.file_type() {
+                // Some file systems do not say it here.
+                FileType::Unknown => match seen_at(&directory, entry.file_name()) {
+                    Ok(seen) => seen.kind,
+                    Err(error) if missing(&error) => continue,
+                    Err(_) => Kind::Other,
+                },
+                known => known.into(),
+            };
+            listing.names.insert(OsString::from_vec(name.to_vec()), kind);
+        }
+        Ok(listing)
+    }
+
+    /// The first component of a path that is a link, if one is.
+    pub fn first_link(&self, path: &Path) -> Option<PathBuf> {
+        let mut part = PathBuf::new();
+        path.components().find_map(|component| {
+            part.push(component);
+            let is_link = matches!(self.look(&part), Ok(Some(seen)) if seen.kind == Kind::Link);
+            is_link.then(|| part.clone())
+        })
+    }
+}
+
+/// What is at a name in an opened directory, which may be a link.
+pub fn seen_at(directory: impl AsFd, name: impl Arg) -> io::Result<Seen> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    Ok(statx(directory, name, flags, StatxFlags::BASIC_STATS)?.into())
+}
+
+fn seen(fd: impl AsFd) -> io::Result<Seen> {
+    Ok(statx(fd, "", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?.into())
+}
+
+/// True if a path leads to nothing.
+pub fn missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -4,12 +4,37 @@
 //! Nothing is mounted for it. The repository's own directory holds hooks and settings that the host executes, and a
 //! `git gc` inside would remove what belongs to worktrees that it does not see.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+
+mod executing;
+mod index;
+mod syntax;
+mod uses;
+
+pub use executing::{executing, executing_unasked};
+pub use index::{Index, read_index};
+pub use syntax::{Setting, settings};
+pub(super) use uses::{Around, Uses, Want, uses};
 
 use super::mounts::Ground;
 use super::read::shorten;
 use super::resolved::{Mount, Workspace};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+
+/// git's config files outside of repositories (git-config(1), "Files").
+pub fn own_files(env: &BTreeMap<String, String>, home: Option<&Path>, config_home: &Path) -> Vec<PathBuf> {
+    let var = |name: &str| env.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let system = var("GIT_CONFIG_SYSTEM").unwrap_or_else(|| "/etc/gitconfig".into());
+    let user = var("GIT_CONFIG_GLOBAL").map_or_else(
+        || {
+            let own = home.map(|home| home.join(".gitconfig"));
+            std::iter::once(config_home.join("git/config")).chain(own).collect()
+        },
+        |path| vec![path],
+    );
+    std::iter::once(system).chain(user).filter(|path| path.is_absolute()).collect()
+}
 
 /// Warns where git inside would not find its repository.
 pub(super) fn lint(ground: &Ground<'_>, workspace: &Workspace, mounts: &[Mount], d: &mut Diagnostics) {

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
 
 use super::containerfile;
 use super::credential::{shows_finding, unfit_finding};
-use super::disk::Disk;
+use super::disk::{Disk, Real, missing};
 use super::entry::{self, Entry};
 use super::overrides::{OVERRIDES, Overrides};
 use super::read::shorten;
@@ -29,59 +29,17 @@ use crate::source::{FileId, Located, SourceMap};
 /// What is read where nobody has written an allow file.
 pub const DEFAULT_ALLOW_FILE: &str = include_str!("allowed-hosts.default");
 
-/// Larger than any config a person writes.
-const MOST_BYTES: u64 = 1 << 20;
-
-/// The real file system.
-struct Real;
-
-impl Disk for Real {
-    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        std::fs::canonicalize(path)
-    }
-
-    fn is_link(&self, path: &Path) -> bool {
-        std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        // Opened without waiting, so that a named pipe is refused instead of waited for.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        bounded(File::from(rustix::fs::open(path, flags, Mode::empty())?))
-    }
-
-    fn read_beneath(&self, base: &Path, relative: &Path) -> io::Result<Vec<u8>> {
-        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let base = rustix::fs::open(base, directory, Mode::empty())?;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        bounded(File::from(rustix::fs::openat2(base, relative, flags, Mode::empty(), resolve)?))
-    }
-}
-
-fn bounded(file: File) -> io::Result<Vec<u8>> {
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(io::Error::other("it is larger than 1 MiB"));
-    }
-    Ok(bytes)
-}
-
 /// Reads both files, the allow file and the environment, and says everything that is wrong with them.
 pub fn load(inputs: &Inputs) -> Loaded {
-    load_from(inputs, &Real)
+    load_from(inputs, &Real::default())
 }
 
 /// The `path` of the server's entry that `inputs.name` says. What is wrong with the file is for [`load`] to say.
 pub fn entry_path(inputs: &Inputs) -> Option<PathBuf> {
-    let (mut sources, mut d) = (SourceMap::new(), Diagnostics::new());
+    let (mut sources, mut d, disk) = (SourceMap::new(), Diagnostics::new(), Real::default());
     let path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join("server.yaml"));
-    let tree = server_file(inputs, &path, &Real, &mut sources, &mut d);
-    let server = decode_server(tree, inputs, &path, &Real, &mut d)?;
+    let tree = server_file(inputs, &path, &disk, &mut sources, &mut d);
+    let server = decode_server(tree, inputs, &path, &disk, &mut d)?;
     server.repos.get(inputs.name.as_ref()?)?.path.as_ref().map(|path| path.value.clone())
 }
 
@@ -170,10 +128,6 @@ fn server_file(inputs: &Inputs, path: &Path, disk: &dyn Disk, sources: &mut Sour
         Err(error) if missing(&error) && inputs.server_file.is_none() => Tree::Missing,
         Err(error) => unreadable(path, &error, sources, d),
     }
-}
-
-fn missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn unreadable(path: &Path, error: &io::Error, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
@@ -334,7 +288,8 @@ fn extra_ca(server: &ServerFile, server_path: &Path, disk: &dyn Disk, d: &mut Di
 /// sources that [`load`] returned with `resolved`. No value is in them, and there are no values where one is an error.
 pub fn read_secrets(inputs: &Inputs, resolved: &Resolved) -> (Option<SecretValues>, Diagnostics) {
     let mut d = Diagnostics::new();
-    let values = resolved.secrets.filter_map(|secret| match read_secret(inputs, secret, &Real) {
+    let disk = Real::default();
+    let values = resolved.secrets.filter_map(|secret| match read_secret(inputs, secret, &disk) {
         Ok(value) => {
             // `load` has looked at what is written out.
             if !matches!(secret.source, SecretSource::Literal(_)) {

@@ -50,6 +50,8 @@ pub(super) struct Ground<'a> {
     pub(super) guarded: Guarded,
     /// The server's `allow_mounts`, canonical.
     pub(super) allowed: Vec<PathBuf>,
+    /// git's config files outside of repositories.
+    pub(super) git_files: Vec<PathBuf>,
     pub(super) disk: &'a dyn Disk,
     pub(super) sources: &'a SourceMap,
 }
@@ -83,7 +85,7 @@ impl Ground<'_> {
             Some(text) => (target(text, d)?, self.sources.place(text.span)),
             None => (self.same_path(d)?, Place::built_in()),
         };
-        good.then_some(Workspace { source, target, read_only: repo.workspace_read_only, protect: Vec::new(), from })
+        good.then_some(Workspace { read_only: repo.workspace_read_only, ..Workspace::new(source, target, from) })
     }
 
     fn same_path(&self, d: &mut Diagnostics) -> Option<PathBuf> {

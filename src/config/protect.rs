@@ -1,23 +1,29 @@
 //! Parts of the workspace that stay read-only: what the host would execute or obey later.
 //!
-//! The repo file, `defaults` and the entry in force add to a built-in list; nobody takes away. A part that is not there
-//! cannot be mounted over: built-in ones are left out then (the report at the end of a run tells who made them),
-//! those of `defaults` are warned about, and all others must be there.
+//! What git uses (`git::uses`) and `.sandboxc` are built in; the repo file, `defaults` and the entry in force add to it;
+//! nobody takes away. What is not there cannot be mounted over: where something empty changes nothing for the host, that
+//! takes the name; elsewhere a runner watches it. Of what people name, all must be there, but what `defaults` name.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use super::disk::{Kind, Tree};
+use super::git::{self, Around, Uses, Want};
 use super::mounts::Ground;
 use super::read::{self, shorten};
 use super::repo::{MountWish, RepoFile};
-use super::resolved::{Mount, Protected, Workspace};
+use super::resolved::{Mount, Protected, Stand, Workspace};
 use super::server::path_finding;
 use super::tags::words;
 use super::yaml::Node;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Place};
 
-/// Protected wherever they are. `.git` itself is one only where it is a file that says where the repository is.
-const ALWAYS: [&str; 4] = [".sandboxc", ".git", ".git/config", ".git/hooks"];
+/// Names below protected parts that are asked how many names their file has.
+const NAMES: usize = 50_000;
+
+/// Files with other names that are told one by one.
+const TOLD: usize = 10;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,69 +40,143 @@ pub(super) fn paths(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {
     items.filter_map(|item| read::string(item, "a path of `protect`", d)).collect()
 }
 
-/// The protected parts of a workspace, sorted, none inside another.
-pub(super) fn protected<'a>(
+/// Finds the protected parts of a workspace, sorted, none inside another, and what is watched instead.
+pub(super) fn protect<'a>(
     ground: &Ground<'_>,
+    workspace: &mut Workspace,
     asked: impl Iterator<Item = (By, &'a Located<String>)>,
     d: &mut Diagnostics,
-) -> Vec<Protected> {
-    let mut all = Vec::new();
-    for path in ALWAYS {
-        // A repository's own directory is written all the time.
-        let fits = path != ".git" || ground.disk.read_beneath(ground.repo_dir, Path::new(path)).is_ok();
-        let is = fits.then(|| plain(ground, Path::new(path)));
-        match is {
-            Some(Is::There) => all.push(Protected { path: path.into(), from: Place::built_in() }),
-            Some(Is::Link(link)) => d.push(
-                Diagnostic::new(
-                    Code::Unprotected,
-                    format!(
-                        "`{path}` cannot be protected: `{}` is a symbolic link, which the command could change",
-                        link.display()
-                    ),
-                )
-                .help("check the link, and replace it with the file or directory it points to"),
-            ),
-            Some(Is::Missing(_)) | None => {}
+) {
+    let tree = match ground.disk.tree(ground.repo_dir) {
+        Ok(tree) => tree,
+        Err(error) => {
+            let message = format!("the workspace cannot be opened: {}", words(&error));
+            return d
+                .push(Diagnostic::new(Code::WorkspaceRefused, message).help("it must be a directory you can read"));
         }
+    };
+    let around = Around {
+        disk: ground.disk,
+        root: ground.repo_dir,
+        home: ground.guarded.home.as_deref(),
+        global: &ground.git_files,
+    };
+    let Uses { mut paths, repositories, unknown } = git::uses(&around);
+    paths.insert(super::REPO_DIR.into(), Want::Held(Stand::Directory));
+    workspace.repositories = repositories;
+    let mut parts = Vec::new();
+    for (path, want) in paths {
+        match built_in(&tree, workspace, &path, want) {
+            Is::Held(stand_in) => parts.push(Protected { path, stand_in, from: Place::built_in() }),
+            Is::Watched => workspace.watched.push(path),
+            Is::Nothing => {}
+            Is::Unprotected(message) => {
+                d.push(
+                    Diagnostic::new(Code::Unprotected, message)
+                        .help("check it, and put a file or directory in its place, or change git's setting"),
+                );
+                workspace.watched.push(path);
+            }
+        }
+    }
+    for what in unknown {
+        let message = format!("git on this host may use files of the workspace that could not be checked: {what}");
+        d.push(Diagnostic::new(Code::Unprotected, message).help("they stay writable: check them before you use git"));
     }
     for (by, text) in asked {
-        if let Some(path) = named(ground, by, text, d) {
-            all.push(Protected { path, from: ground.sources.place(text.span) });
+        if let Some(path) = named(&tree, by, text, d) {
+            parts.push(Protected { path, stand_in: None, from: ground.sources.place(text.span) });
         }
     }
-    all.sort_by(|a, b| a.path.cmp(&b.path));
-    all.dedup_by(|later, kept| later.path.starts_with(&kept.path));
-    all
+    parts.sort_by(|a, b| a.path.cmp(&b.path));
+    parts.dedup_by(|later, kept| later.path.starts_with(&kept.path));
+    other_names(&tree, &parts, d);
+    workspace.protect = parts;
 }
 
-/// What is at a path of the workspace, without following a link.
+/// What is to be done about a path that is built in.
 enum Is {
-    There,
-    Missing(std::io::Error),
-    Link(PathBuf),
+    Held(Option<Stand>),
+    Watched,
+    Nothing,
+    Unprotected(String),
 }
 
-fn plain(ground: &Ground<'_>, path: &Path) -> Is {
-    let mut whole = ground.repo_dir.to_path_buf();
-    for part in path.components() {
-        whole.push(part);
-        match ground.disk.canonical(&whole) {
-            Ok(real) if real == whole => {}
-            Ok(_) => return Is::Link(within(&whole, ground.repo_dir)),
-            // A link that leads nowhere is missing too, but it is there for the command to change.
-            Err(_) if ground.disk.is_link(&whole) => return Is::Link(within(&whole, ground.repo_dir)),
-            Err(error) => return Is::Missing(error),
+fn built_in(tree: &Tree, workspace: &Workspace, path: &Path, want: Want) -> Is {
+    let shown = shorten(&path.display().to_string());
+    let whole = path.as_os_str().is_empty() || workspace.repositories.iter().any(|r| r.git_dir.starts_with(path));
+    if let Some(link) = tree.first_link(path) {
+        return Is::Unprotected(format!(
+            "`{shown}` cannot be protected: `{}` is a symbolic link, which the command could change",
+            shorten(&link.display().to_string())
+        ));
+    }
+    let kind = match tree.look(path) {
+        Ok(seen) => seen.map(|seen| seen.kind),
+        Err(error) => return Is::Unprotected(format!("`{shown}` cannot be protected: {}", words(&error))),
+    };
+    match (kind, want) {
+        (None, Want::IfThere) => Is::Nothing,
+        (None, Want::Held(_)) if workspace.read_only => Is::Nothing,
+        (None, Want::Held(stand)) if is_directory(tree, path.parent()) => Is::Held(Some(stand)),
+        (Some(Kind::Directory), _) if whole && path != Path::new(super::REPO_DIR) => Is::Unprotected(format!(
+            "git on this host reads hooks or settings from `{}`, which contains a whole repository",
+            if shown.is_empty() { "." } else { &shown }
+        )),
+        (Some(Kind::File), _) | (Some(Kind::Directory), Want::IfThere | Want::Held(Stand::Directory)) => Is::Held(None),
+        (None | Some(Kind::Directory), Want::Watched | Want::Held(_)) => Is::Watched,
+        (Some(Kind::Link | Kind::Other), _) => {
+            Is::Unprotected(format!("`{shown}` cannot be protected: it is neither a file nor a directory"))
         }
     }
-    Is::There
 }
 
-fn within(path: &Path, base: &Path) -> PathBuf {
-    path.strip_prefix(base).unwrap_or(path).to_path_buf()
+fn is_directory(tree: &Tree, path: Option<&Path>) -> bool {
+    path.is_some_and(|path| matches!(tree.look(path), Ok(Some(seen)) if seen.kind == Kind::Directory))
 }
 
-fn named(ground: &Ground<'_>, by: By, text: &Located<String>, d: &mut Diagnostics) -> Option<PathBuf> {
+/// A file with a name outside of the protected parts can be written by that one, past every mount.
+fn other_names(tree: &Tree, parts: &[Protected], d: &mut Diagnostics) {
+    let (mut files, mut left) = (BTreeMap::new(), NAMES);
+    let mut waiting: Vec<PathBuf> = parts.iter().map(|part| part.path.clone()).collect();
+    while let Some(path) = waiting.pop() {
+        let Ok(Some(seen)) = tree.look(&path) else { continue };
+        match seen.kind {
+            Kind::Directory => {
+                let listing = tree.names(&path, left).unwrap_or_default();
+                left -= listing.names.len();
+                if !listing.complete {
+                    let message = format!(
+                        "`{}` is protected, but it has too many files to check all of them for hard links",
+                        shorten(&path.display().to_string())
+                    );
+                    d.push(Diagnostic::new(Code::Unprotected, message).help("protect a smaller directory"));
+                }
+                let inner = listing.names.into_iter().filter(|(_, kind)| *kind != Kind::Link);
+                waiting.extend(inner.map(|(name, _)| path.join(name)));
+            }
+            _ if seen.links > 1 => files.entry(seen.id).or_insert((seen.links, Vec::new())).1.push(path),
+            _ => {}
+        }
+    }
+    let written = files.into_values().filter(|(links, paths)| usize::try_from(*links).is_ok_and(|n| n > paths.len()));
+    let mut paths: Vec<PathBuf> = written.filter_map(|(_, paths)| paths.into_iter().min()).collect();
+    paths.sort();
+    for path in paths.iter().take(TOLD) {
+        let shown = shorten(&path.display().to_string());
+        d.push(
+            Diagnostic::new(Code::HardLink, format!("`{shown}` is protected, but has a second name (a hard link)"))
+                .help("writing to the other name changes this file: check its content")
+                .help("then separate the two: `cp -p FILE FILE.new && mv FILE.new FILE`"),
+        );
+    }
+    if let Some(more) = paths.len().checked_sub(TOLD).filter(|&more| more > 0) {
+        let message = format!("{more} more protected files have a second name");
+        d.push(Diagnostic::new(Code::HardLink, message).help("`find DIR -type f -links +1` lists them"));
+    }
+}
+
+fn named(tree: &Tree, by: By, text: &Located<String>, d: &mut Diagnostics) -> Option<PathBuf> {
     let Located { value, span } = text;
     let path: PathBuf = Path::new(value).components().filter(|part| *part != Component::CurDir).collect();
     let shown = shorten(value);
@@ -115,28 +195,28 @@ fn named(ground: &Ground<'_>, by: By, text: &Located<String>, d: &mut Diagnostic
         d.push(bad("this is the whole workspace".to_owned(), help));
         return None;
     }
-    match plain(ground, &path) {
-        Is::There => Some(path),
-        Is::Link(link) => {
-            let problem = format!("`{shown}` cannot be protected: `{}` is a link", link.display());
-            d.push(bad(problem, "name the file or directory it points to; a link cannot be protected"));
-            None
-        }
-        Is::Missing(error) if by == By::Defaults => {
-            let message = format!("`{shown}` is not protected here: {}", words(&error));
-            d.push(
-                Diagnostic::new(Code::Unprotected, message)
-                    .at(*span, "the command can create it")
-                    .help("create it, or list it only in the entries of repos that contain it"),
-            );
-            None
-        }
-        Is::Missing(error) => {
-            let problem = format!("`{shown}` cannot be protected: {}", words(&error));
-            d.push(bad(problem, "create it first, or remove it from the list"));
-            None
-        }
+    if let Some(link) = tree.first_link(&path) {
+        let problem = format!("`{shown}` cannot be protected: `{}` is a link", link.display());
+        d.push(bad(problem, "name the file or directory it points to; a link cannot be protected"));
+        return None;
     }
+    let why = match tree.look(&path) {
+        Ok(Some(seen)) if seen.kind != Kind::Other => return Some(path),
+        Ok(Some(_)) => "it is neither a file nor a directory".to_owned(),
+        Ok(None) => "no such file or directory".to_owned(),
+        Err(error) => words(&error),
+    };
+    if by == By::Defaults {
+        d.push(
+            Diagnostic::new(Code::Unprotected, format!("`{shown}` is not protected here: {why}"))
+                .at(*span, "the command can create it")
+                .help("create it, or list it only in the entries of repos that contain it"),
+        );
+    } else {
+        let problem = format!("`{shown}` cannot be protected: {why}");
+        d.push(bad(problem, "create it first, or remove it from the list"));
+    }
+    None
 }
 
 /// Mounts that would open a protected part again, or that would have to be made inside one.

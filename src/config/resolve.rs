@@ -134,6 +134,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         config_dir: inputs.repo_dir.join(super::REPO_DIR),
         guarded: Guarded { home, files: guarded },
         allowed: allowed.map(|l| disk.canonical_or_parent(&l.value)).collect(),
+        git_files: git::own_files(&inputs.env, inputs.home.as_deref(), &inputs.config_home),
         disk,
         sources,
     };
@@ -142,7 +143,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
     if let Some(workspace) = &mut workspace {
         let named = repo.protect.iter().chain(&server.entry.protect).map(|path| (By::Name, path));
         let asked = named.chain(server.file.defaults.protect.iter().map(|path| (By::Defaults, path)));
-        workspace.protect = protect::protected(&ground, asked, d);
+        protect::protect(&ground, workspace, asked, d);
         protect::conflicts(&repo, workspace, &mounts, d);
         git::lint(&ground, workspace, &mounts, d);
     }

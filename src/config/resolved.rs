@@ -96,6 +96,12 @@ pub struct Workspace {
     /// Parts that the agent may not write, sorted, none inside another.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protect: Vec<Protected>,
+    /// Paths that git on the host would obey and that no mount can keep: what is not there, links. Relative, sorted.
+    #[serde(skip)]
+    pub watched: Vec<PathBuf>,
+    /// Repositories that git on the host finds from the workspace on.
+    #[serde(skip)]
+    pub repositories: Vec<Repository>,
     /// Where the target was said.
     pub from: Place,
 }
@@ -105,20 +111,59 @@ pub struct Workspace {
 pub struct Protected {
     /// Path relative to the workspace, without links and `..`.
     pub path: PathBuf,
+    /// What is put there first, since nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stand_in: Option<Stand>,
     /// Where it was said.
     pub from: Place,
 }
 
+/// What is mounted over a place in the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlay {
+    /// False for a directory around a protected part.
+    pub read_only: bool,
+    /// What is put there first, since nothing is.
+    pub stand_in: Option<Stand>,
+}
+
+/// Something empty that takes a name, so that nobody else can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stand {
+    /// An empty directory.
+    Directory,
+    /// An empty file.
+    File,
+}
+
+/// A git repository in the workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// What git calls `$GIT_DIR`, relative to the workspace.
+    pub git_dir: PathBuf,
+    /// Its worktree, relative to the workspace; None if it has none there.
+    pub worktree: Option<PathBuf>,
+    /// True if its object ids are SHA-256.
+    pub sha256: bool,
+}
+
 impl Workspace {
-    /// What is mounted over a writable workspace, outermost first: path in it, and whether it is read-only. The
-    /// directories around a protected part are mounted on themselves, since a directory that is no mount can be
-    /// renamed with everything that is mounted below it, and another put in its place.
-    pub fn overlays(&self) -> BTreeMap<&Path, bool> {
+    /// A writable workspace of which nothing is known yet.
+    pub fn new(source: PathBuf, target: PathBuf, from: Place) -> Self {
+        let (protect, watched, repositories) = (Vec::new(), Vec::new(), Vec::new());
+        Self { source, target, read_only: false, protect, watched, repositories, from }
+    }
+
+    /// What is mounted over a writable workspace, outermost first, by its path in it. The directories around a protected
+    /// part are mounted on themselves, since a directory that is no mount can be renamed with everything that is
+    /// mounted below it, and another put in its place.
+    pub fn overlays(&self) -> BTreeMap<&Path, Overlay> {
         let mut all = BTreeMap::new();
         for part in self.protect.iter().filter(|_| !self.read_only) {
             let around = part.path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
-            all.extend(around.map(|path| (path, false)));
-            all.insert(&part.path, true);
+            all.extend(around.map(|path| (path, Overlay { read_only: false, stand_in: None })));
+            all.insert(part.path.as_path(), Overlay { read_only: true, stand_in: part.stand_in });
         }
         all
     }

@@ -135,8 +135,8 @@ struct Workspace {
     target: Option<String>,
     /// True if nothing in it may be written. Default: false.
     read_only: Option<bool>,
-    /// Paths relative to the workspace that stay read-only, besides `.sandboxc`, `.git/hooks` and `.git/config` (or
-    /// `.git`, where it is a file). They must exist and be no links.
+    /// Paths relative to the workspace that stay read-only, besides `.sandboxc` and what git on the host uses. They must
+    /// exist and be no links.
     protect: Option<Vec<String>>,
 }
 

@@ -113,6 +113,8 @@ codes! {
     Overridden = "overridden", Note;
     /// A part of the workspace that should stay read-only, and cannot.
     Unprotected = "unprotected", Warning;
+    /// A protected file that can be written by another name.
+    HardLink = "hard-link", Error;
     /// A workspace whose git repository, or a part of it, lies where the command does not see it.
     GitOutside = "git-outside", Warning;
     /// The network sandbox is off.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{EmitError, File};
-use crate::config::{ImageSource, Limits};
+use crate::config::{ImageSource, Limits, Stand};
 use crate::plan::pod::{
     Attachment, Container, Device, Dns, EnvValue, Label, MaterialSet, Mount, NetworkKind, Pod, Proc, Pull, Role,
     Seccomp, Source,
@@ -293,7 +293,7 @@ fn mount(mount: &Mount) -> String {
     let source = match source {
         Source::Files { set, file: Some(file) } => format!("{}/{file} of these files", set.dir()),
         Source::Files { set, file: None } => format!("{}/ of these files", set.dir()),
-        Source::Host(path) => path.display().to_string(),
+        Source::Host(path) | Source::StandIn { path, stand: _ } => path.display().to_string(),
         Source::Volume(volume) => format!("volume {volume}"),
         Source::Material { set, file } => {
             let set = match set {
@@ -308,6 +308,11 @@ fn mount(mount: &Mount) -> String {
     let mut words = vec![mode];
     words.extend(options.iter().map(|option| option.word()));
     words.extend(relabel.then_some("relabeled"));
+    words.extend(match mount.source {
+        Source::StandIn { stand: Stand::Directory, .. } => Some("an empty directory made first"),
+        Source::StandIn { stand: Stand::File, .. } => Some("an empty file made first"),
+        _ => None,
+    });
     with_place(&format!("{source} at {}, {}", target.display(), words.join(", ")), from)
 }
 

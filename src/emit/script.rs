@@ -1,8 +1,10 @@
 //! The script target: the whole recipe in one POSIX shell file that runs without sandboxc.
 
+use crate::config::Stand;
 use crate::plan::Plan;
+use crate::plan::pod::Source;
 
-use super::shell::line;
+use super::shell::{line, quote};
 use super::template::environment;
 use super::{EmitError, File, network, update_args};
 
@@ -27,6 +29,7 @@ pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
             agent_files => names.agent_files.as_str(),
         },
         secrets => plan.secret_names(),
+        stand_ins => stand_ins(plan)?,
         agent => names.agent_container(),
         updates => plan.pods().flat_map(update_args).map(|args| line(&args)).collect::<Vec<_>>(),
         ready => plan.router.as_ref().and_then(|pod| pod.main.ready.as_deref()).map(line),
@@ -37,6 +40,22 @@ pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
     let text = environment()?.render_str(include_str!("../../templates/run.sh.j2"), context);
     let text = text.map_err(|error| EmitError::Internal(format!("{error:#}")))?;
     Ok(File { executable: true, ..File::new("run.sh", text) })
+}
+
+/// Commands that put an empty thing where a mount needs one. None follows a link at that name.
+fn stand_ins(plan: &Plan) -> Result<Vec<String>, EmitError> {
+    let mut lines = Vec::new();
+    for mount in &plan.agent.main.mounts {
+        if let Source::StandIn { path, stand } = &mount.source {
+            let text = path.to_str().ok_or_else(|| EmitError::Internal(format!("{} is not UTF-8", path.display())))?;
+            let path = quote(text);
+            lines.push(match stand {
+                Stand::Directory => format!("mkdir -- {path}"),
+                Stand::File => format!("(set -C && : >{path})"),
+            });
+        }
+    }
+    Ok(lines)
 }
 
 /// A here-document end that is no line of the text.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Names;
-use crate::config::{ImageSource, Limits};
+use crate::config::{ImageSource, Limits, Stand};
 use crate::source::{Place, Sourced};
 
 pub(super) use make::{capabilities_of, pods};
@@ -235,6 +235,13 @@ pub enum Source {
     },
     /// A path of the host, absolute.
     Host(PathBuf),
+    /// The same, where nothing was when the plan was made: something empty is put there first.
+    StandIn {
+        /// Absolute.
+        path: PathBuf,
+        /// What.
+        stand: Stand,
+    },
     /// A named volume of podman.
     Volume(String),
     /// What no file of the plan may hold.
@@ -244,6 +251,16 @@ pub enum Source {
         /// One file of the set, by its name; `None` is the set as a directory.
         file: Option<&'static str>,
     },
+}
+
+impl Source {
+    /// A path of the host that podman looks up again.
+    pub fn host(&self) -> Option<&Path> {
+        match self {
+            Self::Host(path) | Self::StandIn { path, stand: _ } => Some(path),
+            Self::Files { .. } | Self::Volume(_) | Self::Material { .. } => None,
+        }
+    }
 }
 
 /// Emitted files that are mounted together.
@@ -313,10 +330,7 @@ pub struct Device {
 impl Container {
     /// What of the host it is given, by paths that podman looks up again.
     pub fn host_mounts(&self) -> impl Iterator<Item = (&Path, &Mount)> {
-        self.mounts.iter().filter_map(|mount| match &mount.source {
-            Source::Host(path) => Some((path.as_path(), mount)),
-            Source::Files { .. } | Source::Volume(_) | Source::Material { .. } => None,
-        })
+        self.mounts.iter().filter_map(|mount| mount.source.host().map(|path| (path, mount)))
     }
 
     /// True if the name of a source is one that the container itself can change, were it not mounted on itself.

@@ -1,5 +1,6 @@
 //! Can this host keep every promise? Each check looks for itself; where a version says little, a container is tried.
 
+mod git;
 mod host;
 mod podman;
 mod probe;
@@ -75,6 +76,8 @@ pub struct Subject<'a> {
     pub plan: &'a Plan,
     /// A name that should resolve.
     pub name: String,
+    /// git's config files outside of repositories.
+    pub git_files: Vec<PathBuf>,
 }
 
 /// Every check, side by side, in a fixed order.
@@ -84,6 +87,7 @@ pub fn examine(subject: &Subject<'_>) -> Vec<Check> {
             scope.spawn(|| podman::version(subject.podman)),
             scope.spawn(|| podman::info(subject.podman)),
             scope.spawn(|| host::checks(subject)),
+            scope.spawn(|| vec![git::bare_repositories(&subject.git_files)]),
             scope.spawn(|| probe::images(subject)),
             scope.spawn(|| probe::networks(subject)),
         ];

@@ -39,6 +39,8 @@ pub struct Exec<'a> {
     pub secrets: bool,
     /// When time is over.
     pub deadline: Option<Instant>,
+    /// Readable once the command must not go on.
+    pub alarm: Option<&'a UnixStream>,
 }
 
 /// How it ended.
@@ -48,6 +50,8 @@ pub enum Ended {
     Code(u8),
     /// Time was over; the container was killed.
     TimedOut,
+    /// The alarm was raised; the container was killed.
+    Alarmed,
     /// This signal asked for the end.
     Signalled(i32),
 }
@@ -96,9 +100,13 @@ pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended
         .map_err(|error| RuntimeError::Io("watching podman".to_owned(), error.into()))?;
     let mut last_interrupt: Option<Instant> = None;
     loop {
-        wait_for(pidfd.as_fd(), signals, exec.deadline)?;
+        let alarmed = wait_for(pidfd.as_fd(), signals, exec)?;
         if let Some(status) = child.try_wait().map_err(RuntimeError::io("waiting for podman"))? {
             return Ok(Ended::Code(code(status)));
+        }
+        if alarmed {
+            end(podman, exec.container, &mut child);
+            return Ok(Ended::Alarmed);
         }
         match signals.pending() {
             Some(SIGINT) if last_interrupt.is_none_or(|last| last.elapsed() > TWICE) => {
@@ -157,22 +165,20 @@ fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
     Ok(child)
 }
 
-/// Until podman ends, a signal arrives, or the deadline is there.
-fn wait_for(
-    pidfd: std::os::fd::BorrowedFd<'_>,
-    signals: &Signals,
-    deadline: Option<Instant>,
-) -> Result<(), RuntimeError> {
+/// Until podman ends, a signal arrives, the deadline is there, or the alarm is raised, which is true then.
+fn wait_for(pidfd: std::os::fd::BorrowedFd<'_>, signals: &Signals, exec: &Exec<'_>) -> Result<bool, RuntimeError> {
     let mut fds = vec![PollFd::new(&pidfd, PollFlags::IN)];
     fds.extend(signals.readers.iter().map(|(_, reader)| PollFd::new(reader, PollFlags::IN)));
-    let timeout = deadline.map(|deadline| {
+    fds.extend(exec.alarm.map(|alarm| PollFd::new(alarm, PollFlags::IN)));
+    let timeout = exec.deadline.map(|deadline| {
         let rest = deadline.saturating_duration_since(Instant::now());
         Timespec { tv_sec: i64::try_from(rest.as_secs()).unwrap_or(i64::MAX), tv_nsec: rest.subsec_nanos().into() }
     });
     match poll(&mut fds, timeout.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(RuntimeError::Io("waiting for podman".to_owned(), error.into())),
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(RuntimeError::Io("waiting for podman".to_owned(), error.into())),
     }
+    Ok(exec.alarm.is_some() && fds.last().is_some_and(|fd| !fd.revents().is_empty()))
 }
 
 /// Ends the whole container, so that no process of it lives on, and lets what was printed drain.

@@ -1,233 +1,222 @@
 //! What of a workspace the host may execute later without being asked: git's hooks and settings, environment files,
-//! editors' tasks, our own config. Looked at before and after the agent had it.
+//! editors' tasks, our own config. Looked at before and after the command had it, and watched meanwhile.
 //!
-//! The agent writes all of this, so: no git is asked, no link is followed, nothing is read that is no plain file, and
-//! what is looked at is bounded in depth, number and size.
+//! The command writes all of this, so: no git is asked, no link is followed, everything is reached from the opened
+//! workspace, nothing is read that is no plain file, and what is looked at is bounded in number and size. What was not
+//! looked at is said.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, OpenOptions};
-use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use sha2::{Digest, Sha256};
-
-mod gitconfig;
+mod live;
+mod mark;
+mod place;
 mod rules;
+mod tracked;
+mod walk;
 
-use rules::Place;
+pub use live::Watch;
 
-use crate::visible::is_hidden;
+use mark::Mark;
+use walk::walk;
 
-/// Directories below the workspace that are looked into.
-const DEPTH: usize = 4;
+use crate::config::Workspace;
+use crate::config::disk::{Kind, Tree};
+use crate::visible::escaped;
 
-/// Entries that are looked at, most of them by name only.
-const ENTRIES: usize = 20_000;
+/// Names that are looked at before the command starts. In a larger workspace the kernel's times tell what is new.
+const BEFORE: usize = 20_000;
 
-/// Bytes of a file that are compared; what lies beyond counts by its length.
-const BYTES: u64 = 256 * 1024;
+/// Names that are looked at in the end.
+const AFTER: usize = 1_000_000;
+
+/// Names of a place that is looked at in any case.
+const IN_KNOWN: usize = 1000;
+
+/// Files that are read in the first look; of others the times are compared.
+const READ: usize = 4000;
+
+/// New files of interest that are looked at one by one.
+const NEW: usize = 5000;
 
 /// Characters of a line.
 const WIDTH: usize = 300;
 
-/// One file as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Mark {
-    /// A plain file: its length, the hash of its beginning, whether it can be executed, and of git's settings those
-    /// that make git execute or fetch something.
-    File { len: u64, hash: [u8; 32], executable: bool, settings: Vec<String> },
-    /// A link, and where it leads.
-    Link(PathBuf),
-    /// Neither, or not readable.
-    Other,
-}
-
-/// Everything of interest in a workspace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
+/// Everything of interest in a workspace, as it was.
+#[derive(Debug)]
+pub struct Before {
+    known: BTreeSet<PathBuf>,
+    /// What of `known` git on the host obeys.
+    obeyed: BTreeSet<PathBuf>,
     marks: BTreeMap<PathBuf, Mark>,
+    /// Everything known was looked at.
+    known_complete: bool,
+    /// Everything was looked at.
+    complete: bool,
+    since: (i64, u32),
 }
 
-impl Snapshot {
+/// What became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What was not looked at.
+    pub alarm: Option<String>,
+    /// A line for each change, what git obeys first.
+    pub changes: Vec<String>,
+}
+
+impl Before {
     /// Looks.
-    pub fn take(workspace: &Path) -> Self {
-        let mut walk = Walk { root: workspace, left: ENTRIES, waiting: VecDeque::new(), marks: BTreeMap::new() };
-        walk.waiting.push_back((PathBuf::new(), 0));
-        while let Some((directory, depth)) = walk.waiting.pop_front() {
-            walk.directory(&directory, depth);
+    pub fn look(tree: &Tree, workspace: &Workspace) -> Self {
+        // The kernel's times of files may be a tick behind (10 ms); the command starts much later than that.
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos());
+        let obeyed = obeyed(workspace);
+        let known = known(&obeyed);
+        let mut marks = BTreeMap::new();
+        let (places, known_complete) = below(tree, &known);
+        for path in places {
+            mark(tree, path, true, &mut marks);
         }
-        Self { marks: walk.marks }
+        let found = walk(tree, BEFORE);
+        for path in found.paths {
+            let read = marks.len() < READ;
+            mark(tree, path, read, &mut marks);
+        }
+        Self { known, obeyed, marks, known_complete, complete: found.unseen.is_none(), since }
     }
 
-    /// What changed until `after`, one line each, sorted by path.
-    pub fn changes(&self, after: &Self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for (path, mark) in &after.marks {
-            match self.marks.get(path) {
-                None => lines.push(line("new", path, mark, None)),
-                Some(before) if before != mark => lines.push(line("changed", path, mark, Some(before))),
-                Some(_) => {}
-            }
+    /// Looks again, and compares.
+    pub fn report(&self, tree: &Tree) -> Report {
+        let (mut paths, _) = below(tree, &self.known);
+        // Each of them is asked for by its name, whatever a walk may miss.
+        paths.extend(self.marks.keys().cloned());
+        let found = walk(tree, AFTER);
+        paths.extend(found.paths);
+        let (mut lines, mut new) = (Vec::new(), 0);
+        for path in &paths {
+            let line = match (self.marks.get(path), tree.look(path)) {
+                (Some(before), Ok(None)) => Some(line("removed", path, before, None)),
+                (Some(before), Ok(Some(seen))) => {
+                    let now = Mark::of(tree, path, seen, true);
+                    before.became(&now).map(|what| line(what, path, &now, Some(before)))
+                }
+                (None, Ok(Some(seen))) if self.knew(path) || seen.changed >= self.since => {
+                    new += 1;
+                    let now = Mark::of(tree, path, seen, new <= NEW);
+                    Some(line(if self.knew(path) { "new" } else { "new or changed" }, path, &now, None))
+                }
+                (None, _) => None,
+                (Some(before), Err(_)) => Some(line("not reached any more:", path, before, None)),
+            };
+            lines.extend(line.map(|line| (!self.is_gits(path), line)));
         }
-        let gone = self.marks.iter().filter(|(path, _)| !after.marks.contains_key(*path));
-        lines.extend(gone.map(|(path, mark)| line("removed", path, mark, Some(mark))));
-        lines
+        // Stable: by path otherwise.
+        lines.sort_by_key(|(ordinary, _)| *ordinary);
+        let alarm = found.unseen.map(|first| {
+            format!(
+                "the command left more than can be looked at; nobody looked into {} and what comes after it: look for \
+                 `.git` and hooks there before you use git or an editor",
+                shown(&shown_path(&first))
+            )
+        });
+        Report { alarm, changes: lines.into_iter().map(|(_, line)| line).collect() }
+    }
+
+    /// True if it was not there before, since it would have been seen.
+    fn knew(&self, path: &Path) -> bool {
+        self.complete || (self.known_complete && self.known.iter().any(|known| path.starts_with(known)))
+    }
+
+    /// True for what git obeys: named first.
+    fn is_gits(&self, path: &Path) -> bool {
+        let repository = path.iter().any(|name| name == ".git") || path.as_os_str().is_empty();
+        repository || self.obeyed.iter().any(|obeyed| path.starts_with(obeyed))
     }
 }
 
-/// A change for people; names and settings are the agent's, so what would move a cursor is shown as what it is.
+/// What git on the host, and we, obey in a workspace.
+fn obeyed(workspace: &Workspace) -> BTreeSet<PathBuf> {
+    let parts = workspace.protect.iter().map(|part| part.path.clone());
+    let mut all: BTreeSet<PathBuf> = parts.chain(workspace.watched.iter().cloned()).collect();
+    for repository in &workspace.repositories {
+        all.extend(rules::IN_REPOSITORY.iter().map(|name| repository.git_dir.join(name)));
+    }
+    all
+}
+
+/// The places that are looked at in any case.
+fn known(obeyed: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let names = rules::FILES.iter().chain(&rules::DIRECTORIES).chain(&[".git"]);
+    let mut all: BTreeSet<PathBuf> = names.map(PathBuf::from).collect();
+    all.extend(rules::IN_REPOSITORY.iter().map(|name| Path::new(".git").join(name)));
+    all.extend(obeyed.iter().cloned());
+    all
+}
+
+/// Known places with the files in those that are directories, each with a number of its own. False if that was too small.
+fn below(tree: &Tree, known: &BTreeSet<PathBuf>) -> (BTreeSet<PathBuf>, bool) {
+    let (mut all, mut complete) = (BTreeSet::new(), true);
+    for place in known {
+        let mut left = IN_KNOWN;
+        let mut waiting = vec![place.clone()];
+        while let Some(path) = waiting.pop() {
+            let kind = tree.look(&path).ok().flatten().map(|seen| seen.kind);
+            if kind != Some(Kind::Directory) || path.ends_with(".git") {
+                all.insert(path);
+                continue;
+            }
+            let listing = tree.names(&path, left).unwrap_or_default();
+            complete &= listing.complete;
+            left -= listing.names.len();
+            let inner = listing.names.into_keys().map(|name| path.join(name));
+            waiting.extend(inner.filter(|path| rules::place(path, false) != rules::Place::Skipped));
+        }
+    }
+    (all, complete)
+}
+
+fn mark(tree: &Tree, path: PathBuf, read: bool, marks: &mut BTreeMap<PathBuf, Mark>) {
+    if marks.contains_key(&path) {
+        return;
+    }
+    if let Ok(Some(seen)) = tree.look(&path) {
+        let mark = Mark::of(tree, &path, seen, read);
+        marks.insert(path, mark);
+    }
+}
+
+/// A change for people.
 fn line(what: &str, path: &Path, now: &Mark, before: Option<&Mark>) -> String {
-    let mut text = format!("{what} {}", path.display());
+    let mut text = format!("{what} {}", shown_path(path));
     match now {
         Mark::Link(to) => text.push_str(&format!(", a link to {}", to.display())),
-        Mark::File { settings, .. } => {
-            let old = match before {
-                Some(Mark::File { settings, .. }) => settings.as_slice(),
-                _ => &[],
-            };
-            let new: Vec<&str> = settings.iter().filter(|s| !old.contains(s)).map(String::as_str).collect();
-            if !new.is_empty() {
+        Mark::Repository(_) if !path.ends_with(".git") => text.push_str(", a git repository"),
+        _ => {
+            let old = before.map_or(&[][..], Mark::settings);
+            let new: Vec<&str> =
+                now.settings().iter().filter(|setting| !old.contains(setting)).map(String::as_str).collect();
+            if !new.is_empty() && what != "removed" {
                 text.push_str(&format!(": {}", new.join("; ")));
             }
         }
-        Mark::Other => {}
     }
-    let mut shown: String = text.chars().map(|c| if is_hidden(c) { '?' } else { c }).take(WIDTH).collect();
+    shown(&text)
+}
+
+fn shown_path(path: &Path) -> String {
+    if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() }
+}
+
+/// Names and settings are the command's: nothing hidden in them, and no endless line.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown: String = escaped(text).chars().take(WIDTH).collect();
     if text.chars().count() > WIDTH {
         shown.push('…');
     }
     shown
 }
 
-struct Walk<'a> {
-    root: &'a Path,
-    left: usize,
-    waiting: VecDeque<(PathBuf, usize)>,
-    marks: BTreeMap<PathBuf, Mark>,
-}
-
-impl Walk<'_> {
-    /// Places of interest come first and are followed to their own end; of the rest, what is near the top.
-    fn directory(&mut self, relative: &Path, depth: usize) {
-        let entries = fs::read_dir(self.root.join(relative)).into_iter().flatten().flatten();
-        for entry in entries.take(self.left) {
-            self.left -= 1;
-            let path = relative.join(entry.file_name());
-            // Not that of what a link leads to.
-            let Ok(kind) = entry.file_type() else { continue };
-            let as_directory = rules::place(&path, true);
-            if kind.is_dir() {
-                match as_directory {
-                    Place::Inside => self.waiting.push_front((path, depth + 1)),
-                    Place::Unknown if depth < DEPTH => self.waiting.push_back((path, depth + 1)),
-                    _ => {}
-                }
-            } else if rules::place(&path, false) == Place::Watched
-                || (kind.is_symlink() && as_directory == Place::Inside)
-            {
-                let mark = self.mark(&path, kind.is_symlink());
-                self.marks.insert(path, mark);
-            }
-        }
-    }
-
-    fn mark(&self, relative: &Path, is_link: bool) -> Mark {
-        let path = self.root.join(relative);
-        if is_link {
-            return fs::read_link(path).map_or(Mark::Other, Mark::Link);
-        }
-        read(&path, relative).unwrap_or(Mark::Other)
-    }
-}
-
-/// The directories on the way were no links when they were listed; the file is none when it is opened.
-fn read(path: &Path, relative: &Path) -> Option<Mark> {
-    use rustix::fs::OFlags;
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).ok()?;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
-    let mut bytes = Vec::new();
-    file.take(BYTES).read_to_end(&mut bytes).ok()?;
-    let executable = meta.mode() & 0o111 != 0;
-    let settings = match rules::is_git_settings(relative) {
-        true => gitconfig::executing(&String::from_utf8_lossy(&bytes)),
-        false => Vec::new(),
-    };
-    Some(Mark::File { len: meta.len(), hash: Sha256::digest(&bytes).into(), executable, settings })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-
-    fn write(root: &Path, path: &str, text: &str) {
-        fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
-        fs::write(root.join(path), text).unwrap();
-    }
-
-    #[test]
-    fn what_is_planted_is_named_and_ordinary_work_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path();
-        write(root, ".git/config", "[core]\n\tbare = false\n");
-        write(root, ".git/hooks/pre-commit.sample", "x");
-        write(root, ".envrc", "layout python\n");
-        write(root, "src/main.rs", "");
-        let before = Snapshot::take(root);
-        assert_eq!(before.changes(&Snapshot::take(root)), [""; 0]);
-        write(root, "src/main.rs", "fn main() {}");
-        write(root, ".git/objects/ab/cd", "x");
-        write(root, ".git/index", "x");
-        assert_eq!(before.changes(&Snapshot::take(root)), [""; 0], "ordinary work");
-        write(root, ".git/config", "[core]\n\tbare = false\n\thooksPath = .x\n\tfsmonitor = ./y\n");
-        write(root, ".git/hooks/pre-commit", "evil");
-        write(root, ".git/hooks/pre-commit.sample", "longer");
-        write(root, "sub/.gitattributes", "* filter=x\n");
-        write(root, "vendored/.git/hooks/post-checkout", "evil");
-        write(root, ".vscode/tasks.json", "{}");
-        fs::remove_file(root.join(".envrc")).unwrap();
-        assert_eq!(
-            before.changes(&Snapshot::take(root)),
-            [
-                "changed .git/config: core.hookspath = .x; core.fsmonitor = ./y",
-                "new .git/hooks/pre-commit",
-                "changed .git/hooks/pre-commit.sample",
-                "new .vscode/tasks.json",
-                "new sub/.gitattributes",
-                "new vendored/.git/hooks/post-checkout",
-                "removed .envrc",
-            ]
-        );
-    }
-
-    #[test]
-    fn links_are_named_and_not_followed_and_pipes_do_not_block() {
-        let dir = tempfile::tempdir().unwrap();
-        let (root, outside) = (dir.path().join("work"), dir.path().join("outside"));
-        write(&outside, "hooks/pre-push", "x");
-        fs::create_dir_all(root.join(".git")).unwrap();
-        let before = Snapshot::take(&root);
-        symlink(outside.join("hooks"), root.join(".git/hooks")).unwrap();
-        symlink(&root, root.join("loop")).unwrap();
-        symlink("/etc/passwd\u{1b}[2J", root.join(".envrc")).unwrap();
-        let fifo = root.join(".gitmodules");
-        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        let changes = before.changes(&Snapshot::take(&root));
-        let link = format!("new .git/hooks, a link to {}", outside.join("hooks").display());
-        assert_eq!(changes, ["new .envrc, a link to /etc/passwd?[2J", link.as_str(), "new .gitmodules"]);
-    }
-
-    #[test]
-    fn a_mode_that_makes_a_hook_run_is_a_change() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let dir = tempfile::tempdir().unwrap();
-        write(dir.path(), ".git/hooks/pre-commit", "x");
-        let before = Snapshot::take(dir.path());
-        let hook = dir.path().join(".git/hooks/pre-commit");
-        fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(before.changes(&Snapshot::take(dir.path())), ["changed .git/hooks/pre-commit"]);
-    }
-}
+mod tests;

@@ -41,6 +41,7 @@ fn what_this_host_keeps_and_what_it_does_not() {
     ] {
         assert_eq!(level(&all, name), "kept", "{name}: {all:#?}");
     }
+    assert_eq!(level(&all, "bare-repository"), "warning", "git says nothing of it by itself");
     let swapless = std::fs::read_to_string("/proc/meminfo").unwrap().contains("SwapTotal:             0 kB");
     assert_eq!(level(&all, "secrets-in-memory"), if swapless { "kept" } else { "warning" });
     let delegated = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap().contains("memory");

@@ -75,6 +75,14 @@ impl Live {
         self.stderr()
     }
 
+    /// Runs a script that the session does not survive, and gives everything that came on stderr.
+    pub fn ended_by(mut self, script: &str) -> String {
+        self.to.as_mut().unwrap().write_all(format!("{script}\n").as_bytes()).unwrap();
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), Some(125), "{}", self.stderr());
+        self.stderr()
+    }
+
     /// What came on stderr so far.
     pub fn stderr(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()

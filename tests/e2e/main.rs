@@ -29,6 +29,7 @@ mod outputs;
 mod overrides;
 mod pins;
 mod protect;
+mod protect_git;
 mod quadlet;
 mod quadlet_images;
 mod quadlet_install;

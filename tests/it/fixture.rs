@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sandboxc::config::{Identity, ImageSource, Inputs, Limits, Resolved, SecretRefs, Selinux, Workspace, load};
 use sandboxc::plan::{Command, Keeper, Plan, Request, plan};
@@ -39,13 +39,7 @@ pub fn resolved() -> Resolved {
         router_image: Sourced::built_in("localhost/sandboxc-router:1".to_owned()),
         command: Vec::new(),
         identity: Sourced::built_in(Identity::HostUser),
-        workspace: Workspace {
-            source: PathBuf::from("/home/me/src/widgets"),
-            target: PathBuf::from("/home/me/src/widgets"),
-            read_only: false,
-            protect: Vec::new(),
-            from: Place::built_in(),
-        },
+        workspace: Workspace::new("/home/me/src/widgets".into(), "/home/me/src/widgets".into(), Place::built_in()),
         env: BTreeMap::new(),
         mounts: Vec::new(),
         policy: Policy {

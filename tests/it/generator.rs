@@ -143,7 +143,7 @@ fn plan_of_random(random: &Random) -> Plan {
         read_only: true,
         from: Place::built_in(),
     }];
-    resolved.workspace.protect = vec![Protected { path: ".git/hooks".into(), from: Place::built_in() }];
+    resolved.workspace.protect = vec![Protected { path: ".git/hooks".into(), stand_in: None, from: Place::built_in() }];
     if random.root {
         resolved.identity = Sourced::built_in(sandboxc::config::Identity::Root);
     }

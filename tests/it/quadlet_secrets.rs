@@ -71,7 +71,7 @@ fn the_hash_of_a_config_is_of_all_that_was_said_and_of_nothing_else() {
     assert_ne!(hash(&base), config_hash(&base, "another"));
     // The agent makes a repository: what is then protected by itself was not said by anybody.
     other = base.clone();
-    let hooks = |from| Protected { path: ".git/hooks".into(), from };
+    let hooks = |from| Protected { path: ".git/hooks".into(), stand_in: None, from };
     other.workspace.protect = vec![hooks(Place::built_in())];
     assert_eq!(hash(&base), hash(&other));
     other.workspace.protect = vec![hooks(crate::fixture::at("server.yaml", 3))];

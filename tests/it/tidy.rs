@@ -167,10 +167,11 @@ fn one_module_opens_outputs() {
         "runtime/output.rs",
         "runtime/podman.rs",
         "runtime/registry.rs",
+        // Below the opened workspace, without links: empty things that keep a name, and what is given another name.
+        "runtime/stand_in.rs",
         "runtime/state.rs",
         "runtime/systemd.rs",
-        // Only reads.
-        "runtime/watch.rs",
+        "runtime/watch/place.rs",
     ];
     for path in sources(&root().join("src")) {
         let code = code(&path);

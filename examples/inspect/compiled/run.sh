@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 693320998f30, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 48d313697ee9, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-693320998f30-router-router sandboxc-693320998f30-default-forwarder sandboxc-693320998f30-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-693320998f30-router sandboxc-693320998f30-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-48d313697ee9-router-router sandboxc-48d313697ee9-default-forwarder sandboxc-48d313697ee9-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-48d313697ee9-router sandboxc-48d313697ee9-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-693320998f30-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-693320998f30-router-files sandboxc-693320998f30-agent-files sandboxc-693320998f30-router-secrets sandboxc-693320998f30-router-tls sandboxc-693320998f30-agent-trust sandboxc-693320998f30-agent-java sandboxc-693320998f30-agent-surrogates sandboxc-693320998f30-agent-secrets >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-48d313697ee9-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-48d313697ee9-router-files sandboxc-48d313697ee9-agent-files sandboxc-48d313697ee9-router-secrets sandboxc-48d313697ee9-router-tls sandboxc-48d313697ee9-agent-trust sandboxc-48d313697ee9-agent-java sandboxc-48d313697ee9-agent-surrogates sandboxc-48d313697ee9-agent-secrets >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -30,44 +30,46 @@ trap 'phase=ended; exit 130' INT
 trap 'phase=ended; exit 143' TERM
 
 main() {
-    podman secret exists sandboxc-693320998f30-router-secrets || {
-        echo "run.sh: the podman secret sandboxc-693320998f30-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-48d313697ee9-router-secrets || {
+        echo "run.sh: the podman secret sandboxc-48d313697ee9-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-693320998f30-router-tls || {
-        echo "run.sh: the podman secret sandboxc-693320998f30-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-48d313697ee9-router-tls || {
+        echo "run.sh: the podman secret sandboxc-48d313697ee9-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-693320998f30-agent-trust || {
-        echo "run.sh: the podman secret sandboxc-693320998f30-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-48d313697ee9-agent-trust || {
+        echo "run.sh: the podman secret sandboxc-48d313697ee9-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-693320998f30-agent-java || {
-        echo "run.sh: the podman secret sandboxc-693320998f30-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-48d313697ee9-agent-java || {
+        echo "run.sh: the podman secret sandboxc-48d313697ee9-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-693320998f30-agent-surrogates || {
-        echo "run.sh: the podman secret sandboxc-693320998f30-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-48d313697ee9-agent-surrogates || {
+        echo "run.sh: the podman secret sandboxc-48d313697ee9-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-693320998f30-agent-secrets || {
-        echo "run.sh: the podman secret sandboxc-693320998f30-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-48d313697ee9-agent-secrets || {
+        echo "run.sh: the podman secret sandboxc-48d313697ee9-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
+    # It keeps the name from the command; what is there already is left alone.
+    mkdir -- /home/me/src/inspect/.git 2>/dev/null || true
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-    podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-693320998f30-net >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-48d313697ee9-net >/dev/null
     # From an empty directory: kube play would build an image from a directory that is named like one.
     cd "$work"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-        --no-hosts --network sandboxc-693320998f30-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
-    podman network connect sandboxc-egress-ffa2da3e sandboxc-693320998f30-router-infra
-    podman pod start sandboxc-693320998f30-router >/dev/null
-    podman exec --privileged=false sandboxc-693320998f30-router-router /bin/sh /etc/sandboxc/entry.sh ready
-    podman pod start sandboxc-693320998f30-default >/dev/null
+        --no-hosts --network sandboxc-48d313697ee9-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-48d313697ee9-router-infra
+    podman pod start sandboxc-48d313697ee9-router >/dev/null
+    podman exec --privileged=false sandboxc-48d313697ee9-router-router /bin/sh /etc/sandboxc/entry.sh ready
+    podman pod start sandboxc-48d313697ee9-default >/dev/null
     phase=running
-    podman logs --follow sandboxc-693320998f30-default-agent &
+    podman logs --follow sandboxc-48d313697ee9-default-agent &
     log_reader=$!
-    code=$(podman wait sandboxc-693320998f30-default-agent)
+    code=$(podman wait sandboxc-48d313697ee9-default-agent)
     # What it has not read when the container goes is lost.
     wait "$log_reader" || true
     log_reader=
@@ -76,28 +78,28 @@ main() {
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 693320998f30, session default, for podman 5.4
+# sandboxc plan 48d313697ee9, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-693320998f30-net
-#   podman kube play --network sandboxc-693320998f30-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-693320998f30-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-48d313697ee9-net
+#   podman kube play --network sandboxc-48d313697ee9-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-48d313697ee9-router-infra
 #
 # Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets
 # that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.
-#   sandboxc-693320998f30-router-secrets
-#   sandboxc-693320998f30-router-tls
-#   sandboxc-693320998f30-agent-trust
-#   sandboxc-693320998f30-agent-java
-#   sandboxc-693320998f30-agent-surrogates
-#   sandboxc-693320998f30-agent-secrets
+#   sandboxc-48d313697ee9-router-secrets
+#   sandboxc-48d313697ee9-router-tls
+#   sandboxc-48d313697ee9-agent-trust
+#   sandboxc-48d313697ee9-agent-java
+#   sandboxc-48d313697ee9-agent-surrogates
+#   sandboxc-48d313697ee9-agent-secrets
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-693320998f30-net
-#   podman volume rm --force sandboxc-693320998f30-router-secrets sandboxc-693320998f30-router-tls sandboxc-693320998f30-agent-trust sandboxc-693320998f30-agent-java sandboxc-693320998f30-agent-surrogates sandboxc-693320998f30-agent-secrets sandboxc-693320998f30-router-files sandboxc-693320998f30-agent-files
-#   podman secret rm sandboxc-693320998f30-router-secrets sandboxc-693320998f30-router-tls sandboxc-693320998f30-agent-trust sandboxc-693320998f30-agent-java sandboxc-693320998f30-agent-surrogates sandboxc-693320998f30-agent-secrets
+#   podman network rm sandboxc-48d313697ee9-net
+#   podman volume rm --force sandboxc-48d313697ee9-router-secrets sandboxc-48d313697ee9-router-tls sandboxc-48d313697ee9-agent-trust sandboxc-48d313697ee9-agent-java sandboxc-48d313697ee9-agent-surrogates sandboxc-48d313697ee9-agent-secrets sandboxc-48d313697ee9-router-files sandboxc-48d313697ee9-agent-files
+#   podman secret rm sandboxc-48d313697ee9-router-secrets sandboxc-48d313697ee9-router-tls sandboxc-48d313697ee9-agent-trust sandboxc-48d313697ee9-agent-java sandboxc-48d313697ee9-agent-surrogates sandboxc-48d313697ee9-agent-secrets
 #
 # Permissions, and where each was given:
 #   credential ANTHROPIC_API_KEY for api.anthropic.com (headers x-api-key)  (server.yaml:8)
@@ -132,19 +134,20 @@ manifest() {
 #   image    agent localhost/sandboxc-agent:0.1.0  (built in)
 #   image    router localhost/sandboxc-router:0.1.0  (built in)
 #   mount    /home/me/src/inspect at /home/me/src/inspect, read-write  (built in)
+#   mount    /home/me/src/inspect/.git at /home/me/src/inspect/.git, read-only  (built in)
 #   mount    /home/me/src/inspect/.sandboxc at /home/me/src/inspect/.sandboxc, read-only  (built in)
 #   secret   NPM_CONFIG_LOGLEVEL: the agent gets the value  (server.yaml:6)
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-693320998f30-router-infra
+    io.podman.annotations.infra.name: sandboxc-48d313697ee9-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 693320998f30
+    io.sandboxc.plan: 48d313697ee9
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-693320998f30-router
+  name: sandboxc-48d313697ee9-router
 spec:
   containers:
   - command:
@@ -190,30 +193,30 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-693320998f30-router-files
+      name: sandboxc-48d313697ee9-router-files
     name: files
   - name: materials
     secret:
       optional: false
-      secretName: sandboxc-693320998f30-router-secrets
+      secretName: sandboxc-48d313697ee9-router-secrets
   - name: tls
     secret:
       optional: false
-      secretName: sandboxc-693320998f30-router-tls
+      secretName: sandboxc-48d313697ee9-router-tls
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-693320998f30-agent-infra
+    io.podman.annotations.infra.name: sandboxc-48d313697ee9-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 693320998f30
+    io.sandboxc.plan: 48d313697ee9
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-693320998f30-default
+  name: sandboxc-48d313697ee9-default
 spec:
   containers:
   - command:
@@ -270,31 +273,31 @@ spec:
       valueFrom:
         secretKeyRef:
           key: ANTHROPIC_API_KEY
-          name: sandboxc-693320998f30-agent-surrogates
+          name: sandboxc-48d313697ee9-agent-surrogates
           optional: false
     - name: AWS_ACCESS_KEY_ID
       valueFrom:
         secretKeyRef:
           key: AWS_ACCESS_KEY_ID
-          name: sandboxc-693320998f30-agent-surrogates
+          name: sandboxc-48d313697ee9-agent-surrogates
           optional: false
     - name: AWS_SECRET_ACCESS_KEY
       valueFrom:
         secretKeyRef:
           key: AWS_SECRET_ACCESS_KEY
-          name: sandboxc-693320998f30-agent-surrogates
+          name: sandboxc-48d313697ee9-agent-surrogates
           optional: false
     - name: GH_TOKEN
       valueFrom:
         secretKeyRef:
           key: GH_TOKEN
-          name: sandboxc-693320998f30-agent-surrogates
+          name: sandboxc-48d313697ee9-agent-surrogates
           optional: false
     - name: NPM_CONFIG_LOGLEVEL
       valueFrom:
         secretKeyRef:
           key: NPM_CONFIG_LOGLEVEL
-          name: sandboxc-693320998f30-agent-secrets
+          name: sandboxc-48d313697ee9-agent-secrets
           optional: false
     image: localhost/sandboxc-agent:0.1.0
     imagePullPolicy: Never
@@ -315,8 +318,11 @@ spec:
       name: home
     - mountPath: /home/me/src/inspect
       name: workspace
-    - mountPath: /home/me/src/inspect/.sandboxc
+    - mountPath: /home/me/src/inspect/.git
       name: protect-0
+      readOnly: true
+    - mountPath: /home/me/src/inspect/.sandboxc
+      name: protect-1
       readOnly: true
     - mountPath: /etc/sandboxc-ca
       name: trust
@@ -378,7 +384,7 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-693320998f30-agent-files
+      name: sandboxc-48d313697ee9-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
@@ -387,16 +393,20 @@ spec:
       path: /home/me/src/inspect
     name: workspace
   - hostPath:
-      path: /home/me/src/inspect/.sandboxc
+      path: /home/me/src/inspect/.git
+      type: DirectoryOrCreate
     name: protect-0
+  - hostPath:
+      path: /home/me/src/inspect/.sandboxc
+    name: protect-1
   - name: trust
     secret:
       optional: false
-      secretName: sandboxc-693320998f30-agent-trust
+      secretName: sandboxc-48d313697ee9-agent-trust
   - name: java
     secret:
       optional: false
-      secretName: sandboxc-693320998f30-agent-java
+      secretName: sandboxc-48d313697ee9-agent-java
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -3968,10 +3978,10 @@ data:
     export default { leaked, swap };
 metadata:
   labels:
-    io.sandboxc.plan: 693320998f30
+    io.sandboxc.plan: 48d313697ee9
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-693320998f30-router-files
+  name: sandboxc-48d313697ee9-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -4070,10 +4080,10 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 693320998f30
+    io.sandboxc.plan: 48d313697ee9
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-693320998f30-agent-files
+  name: sandboxc-48d313697ee9-agent-files
 END_OF_MANIFEST
 }
 

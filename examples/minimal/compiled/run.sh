@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 98cbba6090b3, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox de7872f5a3fe, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -12,11 +12,11 @@ finish() {
     trap '' HUP INT TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-98cbba6090b3-router-router sandboxc-98cbba6090b3-default-forwarder sandboxc-98cbba6090b3-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-98cbba6090b3-router sandboxc-98cbba6090b3-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --time 0 sandboxc-de7872f5a3fe-router-router sandboxc-de7872f5a3fe-default-forwarder sandboxc-de7872f5a3fe-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-de7872f5a3fe-router sandboxc-de7872f5a3fe-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-98cbba6090b3-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-98cbba6090b3-router-files sandboxc-98cbba6090b3-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-de7872f5a3fe-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-de7872f5a3fe-router-files sandboxc-de7872f5a3fe-agent-files >/dev/null 2>&1 || true
     rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
@@ -30,20 +30,22 @@ trap 'phase=ended; exit 130' INT
 trap 'phase=ended; exit 143' TERM
 
 main() {
+    # It keeps the name from the command; what is there already is left alone.
+    mkdir -- /home/me/src/minimal/.git 2>/dev/null || true
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-98cbba6090b3-net >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-de7872f5a3fe-net >/dev/null
     # From an empty directory: kube play would build an image from a directory that is named like one.
     cd "$work"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-        --no-hosts --network sandboxc-98cbba6090b3-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-    podman network connect sandboxc-egress-ffa2da3e sandboxc-98cbba6090b3-router-infra
-    podman pod start sandboxc-98cbba6090b3-router >/dev/null
-    podman exec --privileged=false sandboxc-98cbba6090b3-router-router /bin/sh /etc/sandboxc/entry.sh ready
-    podman pod start sandboxc-98cbba6090b3-default >/dev/null
+        --no-hosts --network sandboxc-de7872f5a3fe-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-de7872f5a3fe-router-infra
+    podman pod start sandboxc-de7872f5a3fe-router >/dev/null
+    podman exec --privileged=false sandboxc-de7872f5a3fe-router-router /bin/sh /etc/sandboxc/entry.sh ready
+    podman pod start sandboxc-de7872f5a3fe-default >/dev/null
     phase=running
-    podman logs --follow sandboxc-98cbba6090b3-default-agent &
+    podman logs --follow sandboxc-de7872f5a3fe-default-agent &
     log_reader=$!
-    code=$(podman wait sandboxc-98cbba6090b3-default-agent)
+    code=$(podman wait sandboxc-de7872f5a3fe-default-agent)
     # What it has not read when the container goes is lost.
     wait "$log_reader" || true
     log_reader=
@@ -52,18 +54,18 @@ main() {
 
 manifest() {
     cat <<'END_OF_MANIFEST'
-# sandboxc plan 98cbba6090b3, session default, for podman 5.4
+# sandboxc plan de7872f5a3fe, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-98cbba6090b3-net
-#   podman kube play --network sandboxc-98cbba6090b3-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-98cbba6090b3-router-infra
+#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-de7872f5a3fe-net
+#   podman kube play --network sandboxc-de7872f5a3fe-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-de7872f5a3fe-router-infra
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-98cbba6090b3-net
-#   podman volume rm --force sandboxc-98cbba6090b3-router-files sandboxc-98cbba6090b3-agent-files
+#   podman network rm sandboxc-de7872f5a3fe-net
+#   podman volume rm --force sandboxc-de7872f5a3fe-router-files sandboxc-de7872f5a3fe-agent-files
 #
 # Permissions, and where each was given:
 #   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:6)
@@ -73,18 +75,19 @@ manifest() {
 #   image    agent localhost/sandboxc-agent:0.1.0  (built in)
 #   image    router localhost/sandboxc-router:0.1.0  (built in)
 #   mount    /home/me/src/minimal at /home/me/src/minimal, read-write  (built in)
+#   mount    /home/me/src/minimal/.git at /home/me/src/minimal/.git, read-only  (built in)
 #   mount    /home/me/src/minimal/.sandboxc at /home/me/src/minimal/.sandboxc, read-only  (built in)
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-98cbba6090b3-router-infra
+    io.podman.annotations.infra.name: sandboxc-de7872f5a3fe-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 98cbba6090b3
+    io.sandboxc.plan: de7872f5a3fe
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-98cbba6090b3-router
+  name: sandboxc-de7872f5a3fe-router
 spec:
   containers:
   - command:
@@ -124,22 +127,22 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-98cbba6090b3-router-files
+      name: sandboxc-de7872f5a3fe-router-files
     name: files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-98cbba6090b3-agent-infra
+    io.podman.annotations.infra.name: sandboxc-de7872f5a3fe-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 98cbba6090b3
+    io.sandboxc.plan: de7872f5a3fe
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-98cbba6090b3-default
+  name: sandboxc-de7872f5a3fe-default
 spec:
   containers:
   - command:
@@ -191,8 +194,11 @@ spec:
       name: home
     - mountPath: /home/me/src/minimal
       name: workspace
-    - mountPath: /home/me/src/minimal/.sandboxc
+    - mountPath: /home/me/src/minimal/.git
       name: protect-0
+      readOnly: true
+    - mountPath: /home/me/src/minimal/.sandboxc
+      name: protect-1
       readOnly: true
     workingDir: /home/me/src/minimal
   dnsConfig:
@@ -231,7 +237,7 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-98cbba6090b3-agent-files
+      name: sandboxc-de7872f5a3fe-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
@@ -240,8 +246,12 @@ spec:
       path: /home/me/src/minimal
     name: workspace
   - hostPath:
-      path: /home/me/src/minimal/.sandboxc
+      path: /home/me/src/minimal/.git
+      type: DirectoryOrCreate
     name: protect-0
+  - hostPath:
+      path: /home/me/src/minimal/.sandboxc
+    name: protect-1
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -657,10 +667,10 @@ data:
     server=/api.example.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: 98cbba6090b3
+    io.sandboxc.plan: de7872f5a3fe
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-98cbba6090b3-router-files
+  name: sandboxc-de7872f5a3fe-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -759,10 +769,10 @@ data:
     127.0.0.1	localhost sandbox
 metadata:
   labels:
-    io.sandboxc.plan: 98cbba6090b3
+    io.sandboxc.plan: de7872f5a3fe
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-98cbba6090b3-agent-files
+  name: sandboxc-de7872f5a3fe-agent-files
 END_OF_MANIFEST
 }
 

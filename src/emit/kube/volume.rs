@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
     VolumeMount,
 };
 
+use crate::config::Stand;
 use crate::plan::pod::{Container, Device, FileSet, MaterialSet, Mount, MountOption, Pod, Source};
 use crate::plan::{MaterialStore, Part, trust};
 
@@ -65,6 +66,13 @@ impl Maker<'_> {
                 vec![(config_volume(name, map), at(target, name, *file, &plain)?)]
             }
             Source::Host(path) => vec![(host_path(name, path)?, at(target, name, None, &labeled)?)],
+            Source::StandIn { path, stand } => {
+                let mut volume = host_path(name, path)?;
+                if let Some(host) = &mut volume.host_path {
+                    host.type_ = Some(stand_type(*stand).to_owned());
+                }
+                vec![(volume, at(target, name, None, &labeled)?)]
+            }
             Source::Volume(volume) => vec![(named_volume(name, volume), at(target, name, None, &plain)?)],
             Source::Material { set, file } => match self.plan.materials.as_ref().map(|materials| &materials.store) {
                 Some(MaterialStore::Directory(dir)) => {
@@ -142,6 +150,14 @@ fn secret(name: &str, secret: &str) -> Volume {
 fn host_path(name: &str, path: &Path) -> Result<Volume, EmitError> {
     let source = HostPathVolumeSource { path: path_text(path)?, type_: None };
     Ok(Volume { name: name.to_owned(), host_path: Some(source), ..Volume::default() })
+}
+
+/// podman makes it where it is missing (kube play, `hostPath`).
+fn stand_type(stand: Stand) -> &'static str {
+    match stand {
+        Stand::Directory => "DirectoryOrCreate",
+        Stand::File => "FileOrCreate",
+    }
 }
 
 fn named_volume(name: &str, volume: &str) -> Volume {

@@ -33,7 +33,7 @@ impl Maker<'_> {
             Source::Volume(_) => return volume(w, &self.units.file(name, "volume"), &target, options),
             Source::Files { set, file: Some(file) } => Bind::Path(format!("./{}/{file}", set.dir())),
             Source::Files { set, file: None } => Bind::Path(format!("./{}", set.dir())),
-            Source::Host(path) => Bind::Path(path_text(path)?),
+            Source::Host(path) | Source::StandIn { path, stand: _ } => Bind::Path(path_text(path)?),
             Source::Material { set, file } => {
                 let part = match set {
                     MaterialSet::Router => trust::router_dir,

@@ -55,6 +55,14 @@ impl Writer {
         Ok(())
     }
 
+    /// A command line of systemd's own whose failure does not count.
+    pub fn attempt(&mut self, name: &'static str, words: &[String]) -> Result<(), EmitError> {
+        let words = words.iter().map(|word| encoded(Syntax::Exec, name, word));
+        let words = words.collect::<Result<Vec<_>, _>>()?.join(" ");
+        self.text.push_str(&format!("{name}=-{words}\n"));
+        Ok(())
+    }
+
     /// A variable of systemd's own.
     pub fn variable(&mut self, name: &str, value: &str) -> Result<(), EmitError> {
         let assignment = encoded(Syntax::Assignment, "Environment", &format!("{name}={value}"))?;

@@ -29,10 +29,7 @@ pub(super) fn held(mounts: &[Mount]) -> Vec<Mount> {
 
 /// The path of the host that a mount has.
 fn host(mount: &Mount) -> Option<&Path> {
-    match &mount.source {
-        Source::Host(path) => Some(path),
-        Source::Files { .. } | Source::Volume(_) | Source::Material { .. } => None,
-    }
+    mount.source.host()
 }
 
 /// True if the container sees the source at the target, in a mount that it can write, and nothing is mounted there.

@@ -251,11 +251,17 @@ impl Maker<'_> {
             home,
             host("workspace", source, &workspace.target, workspace.read_only, &workspace.from),
         ];
-        for (index, (path, read_only)) in workspace.overlays().into_iter().enumerate() {
+        for (index, (path, overlay)) in workspace.overlays().into_iter().enumerate() {
             let part = workspace.protect.iter().find(|part| part.path.starts_with(path));
             let from = part.map_or(&workspace.from, |part| &part.from);
             let name = format!("protect-{index}");
-            mounts.push(host(&name, workspace.source.join(path), &workspace.target.join(path), read_only, from));
+            let (source, target) = (workspace.source.join(path), workspace.target.join(path));
+            mounts.push(match overlay.stand_in {
+                None => host(&name, source, &target, overlay.read_only, from),
+                Some(stand) => {
+                    Mount { from: from.clone(), ..ours(&name, Source::StandIn { path: source, stand }, target) }
+                }
+            });
         }
         for (index, extra) in agent.mounts.iter().enumerate() {
             let name = format!("mount-{index}");

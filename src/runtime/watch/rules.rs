@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Files that some tool acts on by itself, in whatever directory they are.
-const FILES: [&str; 16] = [
+pub(super) const FILES: [&str; 16] = [
     ".envrc",
     ".gitattributes",
     ".gitmodules",
@@ -23,7 +23,7 @@ const FILES: [&str; 16] = [
 ];
 
 /// Directories that are such files as a whole.
-const DIRECTORIES: [&str; 11] = [
+pub(super) const DIRECTORIES: [&str; 11] = [
     ".sandboxc",
     ".husky",
     ".githooks",
@@ -67,20 +67,55 @@ pub(super) fn place(path: &Path, is_dir: bool) -> Place {
 /// Below `.git`, which itself may be a file that points elsewhere (a worktree, a submodule).
 fn in_git(names: &[&str], entry: Place) -> Place {
     match names {
-        // Of a submodule's own repository, whose name may have slashes in it.
-        ["modules", .., "objects" | "refs" | "logs" | "lfs"] => Place::Skipped,
+        // What git fills by the thousand, and those of a submodule's own repository, whose name may have slashes in it.
+        ["objects" | "refs" | "logs" | "lfs" | "rr-cache", ..]
+        | ["modules", .., "objects" | "refs" | "logs" | "lfs" | "rr-cache"]
+        | ["worktrees", _, "refs" | "logs"] => Place::Skipped,
+        // Examples that git never runs.
+        [.., "hooks", name] if name.ends_with(".sample") => Place::Skipped,
         []
         | ["config" | "config.worktree" | "commondir" | "gitdir"]
-        | ["hooks", ..]
+        | ["hooks" | "rebase-merge" | "rebase-apply" | "sequencer" | "remotes" | "branches", ..]
         | ["info", "attributes"]
         | ["worktrees", _, "config.worktree" | "commondir" | "gitdir"]
         | ["modules", .., "config" | "config.worktree" | "commondir"]
         | ["modules", .., "hooks", _]
         | ["modules", .., "info", "attributes"] => entry,
         ["info" | "modules" | "worktrees"] | ["worktrees", _] | ["modules", ..] if entry == Place::Inside => entry,
+        // Anything may hide in a directory that git does not make.
+        _ if entry == Place::Inside => Place::Unknown,
         _ => Place::Skipped,
     }
 }
+
+/// Names by which git tells a repository: `HEAD`, and `objects` with `refs` or a `commondir` that says where they are.
+pub(super) const SHAPE: [&str; 4] = ["HEAD", "commondir", "objects", "refs"];
+
+/// True if git would take a directory with such names for a repository, without a `.git` (`is_git_directory`).
+pub(super) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
+    has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+}
+
+/// True for a directory that is a repository because it is, or lies in, the place that git keeps it in: `.git` is told
+/// by its name, and a linked worktree's part of it is no place to be in.
+pub(super) fn is_gits_own(directory: &Path) -> bool {
+    let is = |name: &str| directory.file_name().is_some_and(|last| last == name);
+    is(".git") || (directory.parent().is_some_and(|parent| parent.ends_with(".git/worktrees")))
+}
+
+/// What is looked at in each repository, whatever else there is, relative to its `$GIT_DIR`.
+pub(super) const IN_REPOSITORY: [&str; 10] = [
+    "config",
+    "config.worktree",
+    "commondir",
+    "hooks",
+    "info/attributes",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+    "remotes",
+    "branches",
+];
 
 /// True for what git reads as its settings.
 pub(super) fn is_git_settings(path: &Path) -> bool {
@@ -115,6 +150,11 @@ mod tests {
             (".git/modules/a/b/config", false, Watched),
             (".git/modules/a/index", false, Skipped),
             (".git/modules/a/objects", true, Skipped),
+            (".git/hooks/pre-push", false, Watched),
+            (".git/hooks/pre-push.sample", false, Skipped),
+            (".git/rebase-merge/git-rebase-todo", false, Watched),
+            (".git/odd/one", true, Unknown),
+            (".git/odd/one", false, Skipped),
             ("sub/.git/hooks/pre-push", false, Watched),
         ] {
             assert_eq!(place(Path::new(path), is_dir), expected, "{path}");

@@ -1,6 +1,7 @@
 //! Each directory of `tests/it/bad` is one broken machine, named after the code that it shows.
 //!
 //! `sandbox.yaml`, `server.yaml`, `allowed-hosts` and `git` go to their places, other files to the same path, `@` is the root.
+//! `links` holds lines `FILE NAME`: a further name of a file.
 //! `inputs` holds lines `NAME=VALUE`: `repo_dir`, `name`, or else a variable of the environment.
 
 use std::collections::BTreeSet;
@@ -43,7 +44,7 @@ fn world(fixture: &str) -> World {
 
 /// The machine that these directories make; a file of a later one takes the place of its namesake.
 fn world_of(dirs: &[PathBuf]) -> World {
-    let mut world = World::new();
+    let (mut world, mut links) = (World::new(), String::new());
     let of = |dir: &PathBuf| {
         let name = |path: &PathBuf| path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
         files(dir).into_iter().map(|path| (name(&path), path)).collect::<Vec<_>>()
@@ -57,6 +58,10 @@ fn world_of(dirs: &[PathBuf]) -> World {
             "allowed-hosts" => "c/sandboxc/allowed-hosts",
             // git adds no file of that name.
             "git" => "w/.git",
+            "links" => {
+                links = String::from_utf8(bytes).unwrap();
+                continue;
+            }
             "inputs" => {
                 for line in String::from_utf8(bytes).unwrap().lines() {
                     let line = line.replace('@', world.root().to_str().unwrap());
@@ -70,6 +75,9 @@ fn world_of(dirs: &[PathBuf]) -> World {
             Ok(text) => world.write(place, text.replace('@', world.root().to_str().unwrap())),
             Err(error) => world.write(place, error.into_bytes()),
         };
+    }
+    for (file, name) in links.lines().filter_map(|line| line.split_once(' ')) {
+        fs::hard_link(world.root().join(file), world.root().join(name)).unwrap();
     }
     world
 }
@@ -102,8 +110,8 @@ fn each_reads_as_its_snapshot_says() {
         assert!(codes.contains(&code), "{fixture} does not show its code, but {codes:?}");
         assert_eq!(loaded.resolved.is_none(), loaded.diagnostics.has_errors(), "{fixture}");
         for diagnostic in loaded.diagnostics.sorted() {
-            let about_no_file =
-                [Code::UnknownRepo, Code::WorkspaceRefused, Code::GitOutside].contains(&diagnostic.code);
+            let about_no_file = [Code::UnknownRepo, Code::WorkspaceRefused, Code::GitOutside, Code::HardLink]
+                .contains(&diagnostic.code);
             let wrong = diagnostic.severity == sandboxc::diagnostic::Severity::Error;
             assert!(!wrong || !diagnostic.help.is_empty(), "{fixture}: {} has no help", diagnostic.message);
             assert!(about_no_file || !diagnostic.labels.is_empty(), "{fixture}: {} has no place", diagnostic.message);
