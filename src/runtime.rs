@@ -4,6 +4,8 @@
 //! removed on every way out; the command starts only after everything before it was verified.
 //! May depend on every lower floor.
 
+mod call;
+pub mod cgroup;
 pub mod conmon;
 pub mod ctrlog;
 pub mod doctor;
@@ -12,6 +14,7 @@ pub mod fault;
 pub mod gc;
 pub mod host;
 pub mod image;
+pub mod lock;
 pub mod logs;
 pub mod materials;
 pub mod netlog;
@@ -20,14 +23,17 @@ pub mod orphans;
 pub mod output;
 pub mod pins;
 pub mod podman;
+pub mod process;
 pub mod redact;
 pub mod registry;
 pub mod router_image;
 pub mod session;
+pub mod signals;
 pub mod stand_in;
 pub mod state;
 pub mod stop;
 pub mod systemd;
+pub mod terminal;
 pub mod watch;
 
 use thiserror::Error;
@@ -71,7 +77,7 @@ pub enum RuntimeError {
     #[error("{0}")]
     Host(String),
     /// A signal asked for the end during the set-up.
-    #[error("ended by signal {0} before the command started")]
+    #[error("ended by {} before the command started", signals::name(*.0))]
     Interrupted(i32),
 }
 

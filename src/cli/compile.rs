@@ -10,7 +10,6 @@ use crate::config::Resolved;
 use crate::emit::quadlet::Units;
 use crate::emit::{File, Podman, script, tree};
 use crate::plan::{Command, Keeper, Request, plan};
-use crate::runtime::exit;
 use crate::runtime::output::{self, Inside};
 
 /// The session of a manifest that nobody named: the same every time, so that the bytes are.
@@ -37,7 +36,7 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("the quadlet target is a directory of files: say where with `-o DIR`"));
     }
     let context = Context::new();
-    let resolved = context.resolve(&args.plan.config, false, exit::USAGE)?;
+    let resolved = context.resolve(&args.plan.config, false)?;
     let words = words(&args.command, &resolved)?;
     if let Some(word) = words.iter().find(|word| !quadlet && !crate::config::survives_podman(word)) {
         return Err(Failure::promise(format!(

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::config::{Inputs, Loaded, Resolved, SecretValues, entry_path, load, read_secrets};
 use crate::emit::{LimitGap, Podman as Version, limit_gaps};
 use crate::plan::Plan;
+use crate::runtime::host;
 use crate::runtime::podman::Podman;
 use crate::runtime::registry::Registry;
-use crate::runtime::{exit, host};
 use crate::source::SourceMap;
 use crate::visible::escaped;
 
@@ -107,14 +107,14 @@ impl Context {
         Some(Path::new("/var/lib/systemd/linger").join(user).exists())
     }
 
-    /// Reads both files and says on stderr what there is to say; errors end here with `code`.
-    pub(super) fn resolve(&self, args: &ConfigArgs, write_defaults: bool, code: u8) -> Result<Resolved, Failure> {
-        self.resolved(args, write_defaults, code).map(|(resolved, _)| resolved)
+    /// Reads both files and says on stderr what there is to say; errors end here.
+    pub(super) fn resolve(&self, args: &ConfigArgs, write_defaults: bool) -> Result<Resolved, Failure> {
+        self.resolved(args, write_defaults).map(|(resolved, _)| resolved)
     }
 
     /// The same, and the values of all secrets.
     pub(super) fn resolve_with_secrets(&self, args: &ConfigArgs) -> Result<(Resolved, SecretValues), Failure> {
-        let (resolved, sources) = self.resolved(args, true, exit::PROMISE)?;
+        let (resolved, sources) = self.resolved(args, true)?;
         let values = self.secrets(args, &resolved, &sources)?;
         Ok((resolved, values))
     }
@@ -135,19 +135,14 @@ impl Context {
     }
 
     /// The same with the sources that its places belong to.
-    pub(super) fn resolved(
-        &self,
-        args: &ConfigArgs,
-        write_defaults: bool,
-        code: u8,
-    ) -> Result<(Resolved, SourceMap), Failure> {
+    pub(super) fn resolved(&self, args: &ConfigArgs, write_defaults: bool) -> Result<(Resolved, SourceMap), Failure> {
         let loaded = self.load(args, write_defaults)?;
         if !loaded.diagnostics.is_empty() {
             say_drawn(&loaded.diagnostics.text(&loaded.sources, self.colour()));
         }
         match loaded.resolved {
             Some(resolved) if !loaded.diagnostics.has_errors() => Ok((resolved, loaded.sources)),
-            _ => Err(Failure { message: "the config has errors; nothing was run".to_owned(), code }),
+            _ => Err(Failure::usage("the config has errors; nothing was run")),
         }
     }
 

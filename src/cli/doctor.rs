@@ -66,7 +66,7 @@ fn resolved(context: &Context, args: &ConfigArgs, empty: &std::path::Path) -> Re
     }
     say("sandboxc: the config here is not used (`sandboxc validate` says why); looking at the host alone");
     let bare = ConfigArgs { repo: Some(empty.to_owned()), ..args.clone() };
-    context.resolve(&bare, false, crate::runtime::exit::USAGE)
+    context.resolve(&bare, false)
 }
 
 fn name_to_resolve(resolved: &Resolved) -> String {

@@ -6,7 +6,6 @@ use serde_json::json;
 use super::context::{Context, print, show};
 use super::{ConfigArgs, Failure};
 use crate::policy::{Decision, HostName, HttpRequest, Inspection, Policy, Tier, Verdict, canonical};
-use crate::runtime::exit;
 use crate::source::Place;
 
 #[derive(Debug, Args)]
@@ -28,7 +27,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
     let target = parse_target(&args.target)?;
     let (host, port) = (target.host.as_str(), target.port);
     let context = Context::new();
-    let resolved = context.resolve(&args.config, false, exit::USAGE)?;
+    let resolved = context.resolve(&args.config, false)?;
     if !resolved.sandbox_enabled.value {
         let from = resolved.sandbox_enabled.from.short();
         let text = format!("allow  {host}:{port}\nreason sandbox-disabled: the network sandbox is off ({from})\n");

@@ -5,7 +5,6 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::context::{Context, say};
 use super::{ConfigArgs, Failure};
 use crate::config::ImageSource;
-use crate::runtime::exit;
 use crate::runtime::image::{Build, build};
 use crate::runtime::podman::Podman;
 
@@ -40,7 +39,7 @@ pub(super) struct BuildArgs {
 pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
     let ImageCommand::Build(args) = command;
     let context = Context::new();
-    let resolved = context.resolve(&args.config, false, exit::USAGE)?;
+    let resolved = context.resolve(&args.config, false)?;
     let podman = Podman::apart()?;
     let base = args.base.as_deref();
     if args.which != Some(Which::Agent) {

@@ -12,10 +12,10 @@ use crate::emit::quadlet::PROGRAM_DIRS;
 use crate::emit::review::{self, Build, Review};
 use crate::emit::{File, Podman as Version, tree};
 use crate::plan::{Command, FORMAT_VERSION, Keeper, Request, plan, session_is_valid};
+use crate::runtime::host;
 use crate::runtime::output::Inside;
 use crate::runtime::podman::Podman;
 use crate::runtime::systemd::UserManager;
-use crate::runtime::{exit, host};
 
 #[derive(Debug, Args)]
 pub(super) struct InstallArgs {
@@ -152,7 +152,7 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
             ))
         })?);
     }
-    let resolved = context.resolve(&config, true, exit::USAGE)?;
+    let resolved = context.resolve(&config, true)?;
     host::check_read_only_mounts(&resolved)?;
     UserManager::new(&context.config_home()?).check(&Inside::of(&resolved))?;
     let words: Vec<String> = match args.command.is_empty() {

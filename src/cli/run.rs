@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
@@ -12,7 +13,7 @@ use super::{Failure, PlanArgs, duration};
 use crate::config::{Resolved, SHARED_HOME, SecretValues};
 use crate::emit::tree;
 use crate::plan::{Command, Keeper, Plan, Request, plan, subnets};
-use crate::runtime::exec::{Ended, Exec, Signals, exec};
+use crate::runtime::exec::{Ended, Exec, exec};
 use crate::runtime::fault::point;
 use crate::runtime::gc::{self, Scope};
 use crate::runtime::materials;
@@ -22,6 +23,7 @@ use crate::runtime::podman::Podman;
 use crate::runtime::redact::Redactor;
 use crate::runtime::registry::{Record, Registry, Stage};
 use crate::runtime::session::{Session, SetupError};
+use crate::runtime::signals::Signals;
 use crate::runtime::state::State;
 use crate::runtime::{RuntimeError, exit, host};
 use crate::source::Place;
@@ -73,7 +75,7 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     keep_shared_home(&mut resolved)?;
     let mut command: Vec<String> = resolved.command.iter().map(|word| word.value.clone()).collect();
     if command.is_empty() {
-        return Err(Failure::promise(
+        return Err(Failure::usage(
             "no agent command: set `command:` in .sandboxc/sandbox.yaml, e.g. `command: [claude]`",
         ));
     }
@@ -108,18 +110,19 @@ fn start(context: &Context, args: &RunArgs, config: (&Resolved, &SecretValues)) 
         None => host::random_session()?,
     };
     // Signals are taken over before anything exists that they would leave behind.
-    let signals = Signals::take_over()?;
+    let signals = Arc::new(Signals::take_over()?);
     if !crate::plan::session_is_valid(&session) {
         return Err(crate::plan::PlanError::BadSession(session).into());
     }
     let registry = Registry::open(&context.runtime_dir()?)?;
+    let starting = registry.heeding(&signals);
     // After a crash, and once after each login or start of the machine; podman is asked only then.
-    if registry.is_fresh() || registry.has_dead().unwrap_or(false) {
+    if registry.is_fresh() || starting.has_dead().unwrap_or(false) {
         clean_up(&registry, Scope::All);
     }
-    let state = State::create(&registry, record(resolved, &session))?;
+    let state = State::create(&starting, record(resolved, &session))?;
     point("state-made");
-    let result = run_in(context, args, config, (&registry, &state), &signals, log);
+    let result = run_in(context, args, config, (&starting, &state), &signals, log);
     let is_left = state.is_left();
     drop(state);
     if is_left {
@@ -134,14 +137,14 @@ fn run_in(
     args: &RunArgs,
     (resolved, values): (&Resolved, &SecretValues),
     sessions: (&Registry, &State),
-    signals: &Signals,
+    signals: &Arc<Signals>,
     log: Option<std::fs::File>,
 ) -> Result<u8, Failure> {
     let (registry, state) = sessions;
     let podman = Podman::new(state.empty_dir())?;
     let version = match args.plan.podman {
         Some(version) => version,
-        None => podman.version()?,
+        None => podman.heeding(signals).version()?,
     };
     let given = give(resolved, values, state)?;
     let redacted = |error: RuntimeError| {
@@ -149,7 +152,7 @@ fn run_in(
         Failure { message: given.redactor.text(&failure.message), ..failure }
     };
     let mut watching = Some(Watching::start(resolved)?);
-    let turn = registry.turn(&|| signals.check())?;
+    let turn = registry.turn()?;
     let attempts = subnets(resolved)?.min(ATTEMPTS);
     for attempt in 0..attempts {
         let request = Request {
@@ -170,8 +173,8 @@ fn run_in(
         if attempt == 0 && !resolved.sandbox_enabled.value {
             say("sandboxc: THE NETWORK SANDBOX IS OFF: the command reaches everything that this host reaches");
         }
-        let running = Session::new(&podman, state, &plan, &compiled);
-        match running.set_up(&|| signals.check()) {
+        let running = Session::new(&podman, signals, state, &plan, &compiled);
+        match running.set_up() {
             Ok(()) => {
                 drop(turn);
                 let started = Started { podman: &podman, state, plan: &plan, session: &running, given: &given };

@@ -9,7 +9,7 @@ use super::compile::{DEFAULT_SESSION, words};
 use super::context::{Context, print, say};
 use super::{Failure, PlanArgs};
 use crate::plan::{Command, Keeper, MaterialStore, Request, config_hash, leaves, plan};
-use crate::runtime::{exit, materials};
+use crate::runtime::materials;
 
 #[derive(Debug, Args)]
 pub(super) struct SecretsArgs {
@@ -60,7 +60,7 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
 fn hold(args: &SecretsArgs, session: &str, dir: &Path, hash: &str) -> Result<u8, Failure> {
     let context = Context::new();
     let config = &args.plan.config;
-    let (resolved, sources) = context.resolved(config, false, exit::PROMISE)?;
+    let (resolved, sources) = context.resolved(config, false)?;
     if config_hash(&resolved, session) != hash {
         return Err(Failure::promise(
             "the config has changed since these units were compiled: compile (or install) again",

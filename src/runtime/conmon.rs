@@ -1,11 +1,15 @@
-//! Which containers run, without asking podman: each has a conmon, whose child is the container's first process.
+//! What the kernel says about containers, without asking podman: each has a conmon, whose child is the container's first
+//! process, and a control group. A conmon is a process of this host, so its command line is podman's own.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
+
+use super::cgroup::Cgroup;
+use super::process::Process;
 
 /// How often it is looked whether podman has cleaned up, which takes it half a second.
 const LOOK: Duration = Duration::from_millis(20);
@@ -19,7 +23,7 @@ struct Seen {
     /// Its first process runs.
     runs: bool,
     /// podman's clean-ups after it.
-    clean_ups: Vec<Pid>,
+    clean_ups: Vec<Process>,
 }
 
 /// True if each of these containers has its conmon, and that one a child. A container that has ended by itself has
@@ -41,7 +45,9 @@ pub fn settle(names: &[&str]) {
             return;
         }
         if turn == PATIENCE {
-            ending.flat_map(|seen| seen.clean_ups).for_each(kill);
+            for clean_up in ending.flat_map(|seen| seen.clean_ups).filter(|process| runs(process, "podman")) {
+                clean_up.signal(Signal::KILL);
+            }
         }
         thread::sleep(LOOK);
     }
@@ -50,29 +56,22 @@ pub fn settle(names: &[&str]) {
 /// Those of the containers that have a conmon.
 fn look<'a>(names: &[&'a str]) -> BTreeMap<&'a str, Seen> {
     let mut all: BTreeMap<&str, Seen> = BTreeMap::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // A process of somebody else, or one that has just ended.
-        let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
-        let words: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
-        let is_conmon = words.first().is_some_and(|program| program.ends_with(b"conmon"));
-        let name = words.iter().position(|word| *word == b"-n").and_then(|at| words.get(at + 1));
-        let name = name.filter(|_| is_conmon).and_then(|name| std::str::from_utf8(name).ok());
-        let Some(name) = name.and_then(|name| names.iter().find(|known| **known == name)) else { continue };
+    for conmon in Process::find(|words| is_conmon(words) && known(words, names).is_some()) {
+        let Some(name) = known(&conmon.words(), names) else { continue };
         // A command that is executed in the container has a conmon of the same name.
-        let seen = all.entry(*name).or_default();
-        // Kernels without this file do not tell; then conmon's own presence has to do.
-        let Ok(children) = fs::read_to_string(entry.path().join(format!("task/{pid}/children"))) else {
+        let seen = all.entry(name).or_default();
+        // A kernel that lists no children leaves conmon's own presence as the sign.
+        let Some(children) = conmon.children() else {
             seen.runs = true;
             continue;
         };
-        for child in children.split_whitespace() {
-            match program(child) {
-                // One that has ended and waits to be reaped has no command line any more, and one that conmon has just
-                // begun has its.
+        for child in children {
+            // One that has ended and waits to be reaped has no command line any more, and one that conmon has just begun
+            // has its.
+            match child.words().first() {
                 None => {}
                 Some(program) if program.ends_with(b"conmon") => {}
-                Some(program) if program.ends_with(b"podman") => seen.clean_ups.extend(number(child)),
+                Some(program) if program.ends_with(b"podman") => seen.clean_ups.push(child),
                 Some(_) => seen.runs = true,
             }
         }
@@ -80,24 +79,78 @@ fn look<'a>(names: &[&'a str]) -> BTreeMap<&'a str, Seen> {
     all
 }
 
-fn number(pid: &str) -> Option<Pid> {
-    pid.parse().ok().and_then(Pid::from_raw)
+/// The processes of one container.
+#[derive(Debug)]
+pub struct Inside {
+    name: String,
+    /// podman's init, which has to stay.
+    init: Process,
+    group: Cgroup,
 }
 
-/// What a process runs.
-fn program(pid: &str) -> Option<Vec<u8>> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let program = line.split(|&byte| byte == 0).next().unwrap_or_default();
-    (!program.is_empty()).then(|| program.to_vec())
-}
-
-/// Ends a clean-up, if the number still is its.
-fn kill(pid: Pid) {
-    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
-    if program(&pid.as_raw_nonzero().to_string()).is_some_and(|program| program.ends_with(b"podman")) {
-        // It may have ended meanwhile.
-        let _ = pidfd_send_signal(process, Signal::KILL);
+impl Inside {
+    /// Of a container that runs; `None` if it does not.
+    pub fn of(name: &str) -> Option<Self> {
+        let conmons = Process::find(|words| is_conmon(words) && known(words, &[name]).is_some());
+        conmons.into_iter().find_map(|conmon| {
+            let words = conmon.words();
+            let id = value(&words, "-c").filter(|id| value(&words, "-u") == Some(id))?;
+            let init = conmon.children()?.into_iter().next()?;
+            let list = fs::read_to_string(format!("/proc/{}/cgroup", init.number())).ok()?;
+            let group = Cgroup::open(&group_of(&list, std::str::from_utf8(id).ok()?)?).ok()?;
+            Some(Self { name: name.to_owned(), init, group })
+        })
     }
+
+    /// A signal for every process but podman's init, as a terminal sends it to its foreground group.
+    pub fn interrupt(&self, signal: Signal) {
+        let program = self.init.program();
+        for process in self.group.members().iter().filter(|process| program.is_none() || process.program() != program) {
+            process.signal(signal);
+        }
+    }
+
+    /// A signal for the command alone: what conmon executes in the container. False if there is none, or it is not found.
+    pub fn tell(&self, signal: Signal) -> bool {
+        let names = [self.name.as_str()];
+        let executes = |words: &[Vec<u8>]| {
+            is_conmon(words) && known(words, &names).is_some() && value(words, "-c") != value(words, "-u")
+        };
+        let commands = Process::find(executes).into_iter().filter_map(|conmon| conmon.children()).flatten();
+        let members: Vec<i32> = self.group.members().iter().map(Process::number).collect();
+        // A child that is still conmon's copy is no member, and would end by the signal.
+        let told = commands.filter(|process| members.contains(&process.number())).map(|process| process.signal(signal));
+        told.fold(false, |any, told| any || told)
+    }
+}
+
+/// The path of a container's group, in what `/proc/PID/cgroup` says of its first process (`cgroups(7)`): the part that ends
+/// with the container's id, whatever the runtime made below it.
+fn group_of(list: &str, id: &str) -> Option<String> {
+    let path = list.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let (before, after) = path.split_once(&format!("libpod-{id}"))?;
+    let rest = after.split('/').next().unwrap_or_default();
+    (id.len() == 64).then(|| format!("{before}libpod-{id}{rest}"))
+}
+
+fn is_conmon(words: &[Vec<u8>]) -> bool {
+    words.first().is_some_and(|program| program.ends_with(b"conmon"))
+}
+
+fn runs(process: &Process, program: &str) -> bool {
+    process.words().first().is_some_and(|word| word.ends_with(program.as_bytes()))
+}
+
+/// Which of these containers a conmon is for.
+fn known<'a>(words: &[Vec<u8>], names: &[&'a str]) -> Option<&'a str> {
+    let name = value(words, "-n")?;
+    names.iter().copied().find(|known| known.as_bytes() == name)
+}
+
+/// The word after an option.
+fn value<'a>(words: &'a [Vec<u8>], option: &str) -> Option<&'a [u8]> {
+    let at = words.iter().position(|word| word == option.as_bytes())?;
+    words.get(at + 1).map(Vec::as_slice)
 }
 
 #[cfg(test)]
@@ -185,5 +238,18 @@ mod tests {
         let waiting = thread::spawn(|| settle(&["ctr-e"]));
         assert_eq!(ending.wait().unwrap().code(), Some(137), "its child was ended, not itself");
         waiting.join().unwrap();
+    }
+
+    #[test]
+    fn a_containers_group_is_cut_where_its_id_ends() {
+        let id = "b2".repeat(32);
+        let slice = "/user.slice/user-1000.slice/user@1000.service/user.slice/user-libpod_pod_7d.slice";
+        let list = format!("12:cpu:/elsewhere\n0::{slice}/libpod-{id}.scope/container\n");
+        assert_eq!(group_of(&list, &id).unwrap(), format!("{slice}/libpod-{id}.scope"));
+        let cgroupfs = format!("0::/libpod_parent/libpod-{id}\n");
+        assert_eq!(group_of(&cgroupfs, &id).unwrap(), format!("/libpod_parent/libpod-{id}"));
+        for (list, id) in [("0::/\n", id.as_str()), ("0::/user.slice\n", &id), (&list, "b2b2"), ("", &id)] {
+            assert_eq!(group_of(list, id), None);
+        }
     }
 }

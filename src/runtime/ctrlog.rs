@@ -13,6 +13,9 @@ use super::RuntimeError;
 /// How long a service may take to say that it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
+/// Bytes of a line that are kept; whoever never ends one must not fill our memory.
+const LONGEST: usize = 64 * 1024;
+
 /// Which stream a line was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
@@ -78,13 +81,20 @@ impl Follower {
         let (_, stream, kind, text) = (words.next()?, words.next()?, words.next()?, words.next().unwrap_or(""));
         let stream = if stream == "stdout" { Stream::Out } else { Stream::Err };
         let partial = self.partial.get_mut(stream as usize)?;
-        partial.push_str(text);
+        if partial.len() + text.len() <= LONGEST {
+            partial.push_str(text);
+        }
         (kind == "F").then(|| (stream, std::mem::take(partial)))
     }
 }
 
-/// Waits until a service says `ready`; what it complains of instead is the error.
-pub fn wait_until(path: &Path, ready: &str, what: &str) -> Result<(), RuntimeError> {
+/// Waits until a service says `ready`; what it complains of instead is the error. `may_go_on` is asked all the while.
+pub fn wait_until(
+    path: &Path,
+    ready: &str,
+    what: &str,
+    may_go_on: &dyn Fn() -> Result<(), RuntimeError>,
+) -> Result<(), RuntimeError> {
     let mut follower = Follower::new(path);
     let until = Instant::now() + READY_WITHIN;
     let mut last = String::new();
@@ -98,6 +108,7 @@ pub fn wait_until(path: &Path, ready: &str, what: &str) -> Result<(), RuntimeErr
             }
             last = line;
         }
+        may_go_on()?;
         std::thread::sleep(Duration::from_millis(5));
     }
     let said = format!("not ready within {} s; its last line: {last}", READY_WITHIN.as_secs());
@@ -128,9 +139,31 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::fs::write(&path, "t stderr F gate: there is a default route\n").unwrap();
-        let error = wait_until(&path, "x", "the gate").unwrap_err().to_string();
+        let error = wait_until(&path, "x", "the gate", &|| Ok(())).unwrap_err().to_string();
         assert_eq!(error, "the gate: gate: there is a default route");
         std::fs::write(&path, "t stderr F x\n").unwrap();
-        assert!(wait_until(&path, "x", "the gate").is_ok());
+        assert!(wait_until(&path, "x", "the gate", &|| Ok(())).is_ok());
+    }
+
+    #[test]
+    fn a_wait_for_a_service_ends_with_a_signal() {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = || Err(RuntimeError::Interrupted(15));
+        let result = wait_until(&dir.path().join("log"), "x", "the gate", &asked);
+        assert!(matches!(result, Err(RuntimeError::Interrupted(15))));
+    }
+
+    /// No newline ever comes.
+    #[test]
+    fn a_line_without_an_end_is_held_to_a_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut follower = Follower::new(&path);
+        let piece = format!("t stdout P {}\n", "x".repeat(8000)).repeat(100);
+        std::fs::write(&path, piece + "t stdout F end\nt stdout F next\n").unwrap();
+        let lines = follower.lines();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].1.len() <= LONGEST && lines[0].1.starts_with("xxx"), "{}", lines[0].1.len());
+        assert_eq!(lines[1].1, "next");
     }
 }

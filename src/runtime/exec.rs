@@ -1,19 +1,22 @@
 //! Running the command in the held-open agent container, with a deadline and the caller's streams.
 
-use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::RuntimeError;
+use super::conmon::Inside;
 use super::podman::Podman;
+use super::process::Process;
+use super::signals::{Asked, Signals};
+use super::terminal::{Keyboard, Terminal};
 use crate::plan::trust;
 
 /// A second Ctrl-C within this time ends the sandbox, not just the command.
@@ -37,7 +40,7 @@ pub struct Exec<'a> {
     pub env_file: Option<&'a Path>,
     /// The command's shell takes plain secrets from their file first.
     pub secrets: bool,
-    /// When time is over.
+    /// When it has run long enough.
     pub deadline: Option<Instant>,
     /// Readable once the command must not go on.
     pub alarm: Option<&'a UnixStream>,
@@ -48,7 +51,7 @@ pub struct Exec<'a> {
 pub enum Ended {
     /// The command's own code, or what podman says (126, 127, 128 + n).
     Code(u8),
-    /// Time was over; the container was killed.
+    /// The deadline passed; the container was killed.
     TimedOut,
     /// The alarm was raised; the container was killed.
     Alarmed,
@@ -56,85 +59,93 @@ pub enum Ended {
     Signalled(i32),
 }
 
-/// SIGINT, SIGTERM and SIGHUP as readable descriptors, so that one `poll` waits for everything.
-#[derive(Debug)]
-pub struct Signals {
-    readers: Vec<(i32, UnixStream)>,
+/// podman, while it runs the command.
+struct Running {
+    child: Child,
+    process: Process,
+    terminal: Option<Terminal>,
+    _keyboard: Option<Keyboard>,
 }
 
-impl Signals {
-    /// Takes the signals over; from here on none of them ends the process by itself.
-    pub fn take_over() -> Result<Self, RuntimeError> {
-        let mut readers = Vec::new();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let doing = || RuntimeError::io("taking over signals");
-            let (reader, writer) = UnixStream::pair().map_err(doing())?;
-            reader.set_nonblocking(true).map_err(doing())?;
-            signal_hook::low_level::pipe::register(signal, writer).map_err(doing())?;
-            readers.push((signal, reader));
-        }
-        Ok(Self { readers })
-    }
-
-    /// A signal that has arrived since the last question.
-    pub fn pending(&self) -> Option<i32> {
-        let arrived = |(signal, reader): &(i32, UnixStream)| {
-            let mut buffer = [0; 16];
-            let mut reader: &UnixStream = reader;
-            matches!(reader.read(&mut buffer), Ok(n) if n > 0).then_some(*signal)
-        };
-        self.readers.iter().filter_map(arrived).max_by_key(|&signal| signal == SIGTERM)
-    }
-
-    /// An error if the end was asked for during the set-up.
-    pub fn check(&self) -> Result<(), RuntimeError> {
-        self.pending().map_or(Ok(()), |signal| Err(RuntimeError::Interrupted(signal)))
-    }
-}
-
-/// Runs it and waits. The container is gone or dying after `TimedOut`; otherwise it is still there.
+/// Runs it and waits. The container is gone or dying after `TimedOut` and `Signalled`; otherwise it is still there.
 pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended, RuntimeError> {
-    let mut child = spawn(podman, exec)?;
+    let mut running = spawn(podman, exec, signals)?;
     super::fault::point("command-started");
-    let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
-        .map_err(|error| RuntimeError::Io("watching podman".to_owned(), error.into()))?;
     let mut last_interrupt: Option<Instant> = None;
     loop {
-        let alarmed = wait_for(pidfd.as_fd(), signals, exec)?;
-        if let Some(status) = child.try_wait().map_err(RuntimeError::io("waiting for podman"))? {
-            return Ok(Ended::Code(code(status)));
+        if let Some(status) = running.child.try_wait().map_err(RuntimeError::io("waiting for podman"))? {
+            return Ok(running.shown(code(status), exec.deadline, signals));
         }
-        if alarmed {
-            end(podman, exec.container, &mut child);
-            return Ok(Ended::Alarmed);
-        }
-        match signals.pending() {
-            Some(SIGINT) if last_interrupt.is_none_or(|last| last.elapsed() > TWICE) => {
+        let ended = match signals.next() {
+            Some(Asked::End(signal)) => Some(Ended::Signalled(signal)),
+            Some(Asked::Interrupt(signal)) if last_interrupt.is_some_and(|last| last.elapsed() <= TWICE) => {
+                Some(Ended::Signalled(signal.as_raw()))
+            }
+            Some(Asked::Interrupt(signal)) => {
                 last_interrupt = Some(Instant::now());
-                interrupt(podman, exec.container);
+                // One who sees nothing happen presses the key again.
+                Inside::of(exec.container).iter().for_each(|inside| inside.interrupt(signal));
+                None
             }
-            Some(signal) => {
-                end(podman, exec.container, &mut child);
-                return Ok(Ended::Signalled(signal));
+            Some(Asked::Message(signal)) => {
+                let told = Inside::of(exec.container).is_some_and(|inside| inside.tell(signal));
+                (!told).then(|| Ended::Signalled(signal.as_raw()))
             }
-            None => {}
-        }
-        if exec.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            end(podman, exec.container, &mut child);
-            return Ok(Ended::TimedOut);
+            Some(asked) => {
+                running.job_control(asked);
+                None
+            }
+            None => {
+                let alarmed = wait_for(running.process.as_fd(), signals, exec.deadline, exec.alarm)?;
+                // One that has ended by itself at the same time is the next look's.
+                let runs = matches!(running.child.try_wait(), Ok(None));
+                (alarmed && runs).then_some(Ended::Alarmed)
+            }
+        };
+        let is_late = exec.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if let Some(ended) = ended.or(is_late.then_some(Ended::TimedOut)) {
+            running.end(podman, exec.container);
+            return Ok(ended);
         }
     }
 }
 
-fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
+fn spawn(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Running, RuntimeError> {
+    let mut command = podman.command(&arguments(exec));
+    // The caller's terminal never reaches podman, see `terminal`; nor does a signal for our process group.
+    command.process_group(0);
+    let has_keyboard = rustix::termios::isatty(io::stdin());
+    let terminal = if has_keyboard && exec.tty {
+        signals.with_terminal()?;
+        Some(on_a_terminal(&mut command)?)
+    } else {
+        None
+    };
+    if has_keyboard && terminal.is_none() {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.spawn().map_err(RuntimeError::NoPodman)?;
+    let keyboard = child.stdin.take().map(|pipe| Keyboard::start(pipe.into()));
+    let process = Process::of_child(&child).map_err(RuntimeError::io("watching podman"))?;
+    Ok(Running { child, process, terminal, _keyboard: keyboard })
+}
+
+/// Gives podman a terminal of ours for each stream that is one.
+fn on_a_terminal(command: &mut Command) -> Result<Terminal, RuntimeError> {
+    let doing = || RuntimeError::io("making a terminal for the command");
+    let (terminal, far) = Terminal::open()?;
+    command.stdin(far.try_clone().map_err(doing())?).stdout(far.try_clone().map_err(doing())?);
+    if rustix::termios::isatty(io::stderr()) {
+        command.stderr(File::from(far));
+    }
+    Ok(terminal)
+}
+
+fn arguments(exec: &Exec<'_>) -> Vec<String> {
     // No detach keys: every byte is the command's. Not privileged: a containers.conf with `privileged = true` reaches no
     // container of kube play, but every `podman exec`.
-    let mut args = vec![
-        "exec".to_owned(),
-        "--interactive".to_owned(),
-        "--detach-keys=".to_owned(),
-        "--privileged=false".to_owned(),
-    ];
+    let mut args: Vec<String> =
+        ["exec", "--interactive", "--detach-keys=", "--privileged=false"].map(str::to_owned).to_vec();
     if exec.tty {
         args.push("--tty".to_owned());
         args.extend(exec.term.map(|term| format!("--env=TERM={term}")));
@@ -145,32 +156,69 @@ fn spawn(podman: &Podman, exec: &Exec<'_>) -> Result<Child, RuntimeError> {
         args.extend(trust::with_secrets());
     }
     args.extend_from_slice(exec.command);
-    let mut command = podman.command(&args);
-    let keyboard = rustix::termios::isatty(io::stdin());
-    if keyboard && exec.tty {
-        // podman makes the terminal raw, so Ctrl-C is a byte like any other, and a resize reaches it here.
-        return command.spawn().map_err(RuntimeError::NoPodman);
-    }
-    // Elsewhere the terminal's Ctrl-C must not reach podman, which would end by it: it is the command's, which
-    // `interrupt` tells. So podman gets a group of its own; and since such a group could not read a keyboard, we do.
-    command.process_group(0);
-    if keyboard {
-        command.stdin(Stdio::piped());
-    }
-    let mut child = command.spawn().map_err(RuntimeError::NoPodman)?;
-    if let Some(mut pipe) = child.stdin.take() {
-        // Ends with its input, or with this process: nobody waits for a keyboard.
-        std::thread::spawn(move || io::copy(&mut io::stdin(), &mut pipe));
-    }
-    Ok(child)
+    args
 }
 
-/// Until podman ends, a signal arrives, the deadline is there, or the alarm is raised, which is true then.
-fn wait_for(pidfd: std::os::fd::BorrowedFd<'_>, signals: &Signals, exec: &Exec<'_>) -> Result<bool, RuntimeError> {
-    let mut fds = vec![PollFd::new(&pidfd, PollFlags::IN)];
-    fds.extend(signals.readers.iter().map(|(_, reader)| PollFd::new(reader, PollFlags::IN)));
-    fds.extend(exec.alarm.map(|alarm| PollFd::new(alarm, PollFlags::IN)));
-    let timeout = exec.deadline.map(|deadline| {
+impl Running {
+    fn job_control(&self, asked: Asked) {
+        let Some(terminal) = &self.terminal else { return };
+        match asked {
+            Asked::Suspend => terminal.suspend(),
+            Asked::Continue => terminal.resume(&self.process),
+            _ => terminal.resize(&self.process),
+        }
+    }
+
+    /// podman has ended; what it wrote to a terminal of ours is still to be shown, to whoever reads as slowly as they like.
+    fn shown(&self, code: u8, deadline: Option<Instant>, signals: &Signals) -> Ended {
+        let Some(terminal) = &self.terminal else { return Ended::Code(code) };
+        loop {
+            let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let is_shown = poll(&mut [PollFd::new(terminal, PollFlags::IN)], Some(&none));
+            let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if is_late || !matches!(is_shown, Ok(0) | Err(rustix::io::Errno::INTR)) {
+                return Ended::Code(code);
+            }
+            match signals.next() {
+                Some(Asked::End(signal)) => return Ended::Signalled(signal),
+                Some(Asked::Interrupt(signal)) => return Ended::Signalled(signal.as_raw()),
+                Some(asked) => self.job_control(asked),
+                None => {
+                    let _ = wait_for(terminal.as_fd(), signals, deadline, None);
+                }
+            }
+        }
+    }
+
+    /// Ends the whole container, so that no process of it lives on, and lets what was printed drain.
+    ///
+    /// Removed, not killed: the clean-up that podman starts after a kill takes the pod's lock, and a `pod rm` that has it
+    /// meanwhile waits for that clean-up until systemd gives up after 90 s (seen on 5.4.2).
+    fn end(&mut self, podman: &Podman, container: &str) {
+        // Failing here is no reason to stop: the teardown that follows removes the pod by force.
+        let _ = podman.output(&["rm", "--force", "--volumes", "--time", "0", container], None);
+        let until = Instant::now() + DRAIN;
+        while Instant::now() < until {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Until `fd` is readable, a signal arrives, the deadline is there, or the alarm is raised, which is true then.
+fn wait_for(
+    fd: BorrowedFd<'_>,
+    signals: &Signals,
+    deadline: Option<Instant>,
+    alarm: Option<&UnixStream>,
+) -> Result<bool, RuntimeError> {
+    let mut fds = vec![PollFd::new(&fd, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+    fds.extend(alarm.map(|alarm| PollFd::new(alarm, PollFlags::IN)));
+    let timeout = deadline.map(|deadline| {
         let rest = deadline.saturating_duration_since(Instant::now());
         Timespec { tv_sec: i64::try_from(rest.as_secs()).unwrap_or(i64::MAX), tv_nsec: rest.subsec_nanos().into() }
     });
@@ -178,38 +226,7 @@ fn wait_for(pidfd: std::os::fd::BorrowedFd<'_>, signals: &Signals, exec: &Exec<'
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(RuntimeError::Io("waiting for podman".to_owned(), error.into())),
     }
-    Ok(exec.alarm.is_some() && fds.last().is_some_and(|fd| !fd.revents().is_empty()))
-}
-
-/// Ends the whole container, so that no process of it lives on, and lets what was printed drain.
-///
-/// Removed, not killed: the clean-up that podman starts after a kill takes the pod's lock, and a `pod rm` that has it
-/// meanwhile waits for that clean-up until systemd gives up after 90 s (seen on 5.4.2).
-fn end(podman: &Podman, container: &str, child: &mut Child) {
-    // Failing here is no reason to stop: the teardown that follows removes the pod by force.
-    let _ = podman.output(&["rm", "--force", "--time", "0", container], None);
-    let until = Instant::now() + DRAIN;
-    while Instant::now() < until {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-/// SIGINT for every process of the container but its init, as a terminal would send it to the foreground group.
-fn interrupt(podman: &Podman, container: &str) {
-    let Ok(text) = podman.call("asking for processes", &["top", container, "hpid", "comm"], None) else { return };
-    for line in text.lines().skip(1) {
-        let mut words = line.split_whitespace();
-        let pid = words.next().and_then(|word| word.parse().ok()).and_then(Pid::from_raw);
-        if let Some(pid) = pid.filter(|_| words.next() != Some("podman-init")) {
-            // It may have ended meanwhile, or belong to another id of the user namespace.
-            let _ = kill_process(pid, Signal::INT);
-        }
-    }
+    Ok(alarm.is_some() && fds.last().is_some_and(|fd| !fd.revents().is_empty()))
 }
 
 fn code(status: ExitStatus) -> u8 {

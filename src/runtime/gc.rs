@@ -85,7 +85,6 @@ fn left_over(
     let owners = Owners {
         living: held.flat_map(|record| record.plans).collect(),
         dead_plans: dead.iter().filter_map(|dead| dead.record.as_ref()).flat_map(|r| r.plans.clone()).collect(),
-        dead_sessions: ours,
         only_named: scope != Scope::All,
     };
     let mut objects: Vec<Object> = all.into_iter().filter(|object| owners.is_left_over(object)).collect();

@@ -45,12 +45,11 @@ impl Kind {
     /// `--external`: what a killed podman has left in the storage only.
     fn list_args(self) -> &'static [&'static str] {
         match self {
-            Self::Container => &["ps", "--all", "--external", "--format", "json"],
-            Self::Pod => &["pod", "ps", "--format", "json"],
-            Self::Network => &["network", "ls", "--format", "json"],
-            Self::Volume => &["volume", "ls", "--format", "json"],
-            // It takes `json` for a template.
-            Self::Secret => &["secret", "ls", "--format", "{{.Name}}"],
+            Self::Container => &["ps", "--all", "--external"],
+            Self::Pod => &["pod", "ps"],
+            Self::Network => &["network", "ls"],
+            Self::Volume => &["volume", "ls"],
+            Self::Secret => &["secret", "ls"],
         }
     }
 
@@ -92,20 +91,20 @@ impl Object {
 
 /// Everything that podman has, of ours and of others. The lists do not wait for each other.
 pub fn list(podman: &Podman) -> Result<Vec<Object>, RuntimeError> {
-    let texts: Vec<_> = thread::scope(|scope| {
-        let ask = |kind: Kind| move || retry(|| podman.call("listing what is there", kind.list_args(), None));
+    let lists: Vec<_> = thread::scope(|scope| {
+        let ask = |kind: Kind| move || retry(|| podman.json("listing podman's objects", kind.list_args()));
         let handles: Vec<_> = Kind::ALL.iter().map(|&kind| (kind, scope.spawn(ask(kind)))).collect();
         handles.into_iter().map(|(kind, handle)| (kind, super::session::joined(handle.join()))).collect()
     });
     let mut objects = Vec::new();
-    for (kind, text) in texts {
-        objects.extend(parse(kind, &text?)?);
+    for (kind, list) in lists {
+        objects.extend(list?.iter().flat_map(|entry| read(kind, entry)));
     }
     Ok(objects)
 }
 
 /// podman's lists fail when something vanishes while they are made.
-fn retry(mut ask: impl FnMut() -> Result<String, RuntimeError>) -> Result<String, RuntimeError> {
+fn retry(mut ask: impl FnMut() -> Result<Vec<Value>, RuntimeError>) -> Result<Vec<Value>, RuntimeError> {
     for _ in 0..4 {
         match ask() {
             Err(RuntimeError::Podman { .. }) => thread::sleep(Duration::from_millis(200)),
@@ -115,36 +114,36 @@ fn retry(mut ask: impl FnMut() -> Result<String, RuntimeError>) -> Result<String
     ask()
 }
 
-/// Reads one of podman's lists; their keys differ in case, and a container has several names.
-fn parse(kind: Kind, text: &str) -> Result<Vec<Object>, RuntimeError> {
-    let doing = RuntimeError::io(format!("reading podman's list of {}s", kind.word()));
-    if kind == Kind::Secret {
-        let object = |name: &str| Object { kind, name: name.to_owned(), session: None, unit: None, with_pod: false };
-        return Ok(text.lines().filter(|line| !line.is_empty()).map(object).collect());
-    }
-    let text = if text.trim().is_empty() { "[]" } else { text };
-    let value: Value = serde_json::from_str(text).map_err(std::io::Error::from).map_err(doing)?;
-    let get = |entry: &Value, lower: &str, upper: &str| {
-        entry.get(lower).or_else(|| entry.get(upper)).cloned().unwrap_or_default()
+/// Reads an entry of one of podman's lists; their keys differ in case, and a container has several names.
+///
+/// A container has its image's labels, and an image is anybody's to make. So a label counts only on an object whose name
+/// says that it comes from a plan; and it is a service's only if that is a service of the same plan.
+fn read(kind: Kind, entry: &Value) -> Vec<Object> {
+    let get = |lower: &str, upper: &str| entry.get(lower).or_else(|| entry.get(upper)).cloned().unwrap_or_default();
+    let labels = get("labels", "Labels");
+    let label = |name: &str| labels.get(name).and_then(Value::as_str).map(str::to_owned);
+    let in_pod = get("pod", "Pod").as_str().is_some_and(|pod| !pod.is_empty());
+    let with_pod = in_pod && get("isInfra", "IsInfra") == Value::Bool(true);
+    let names = match kind {
+        Kind::Container => get("names", "Names"),
+        _ => get("name", "Name"),
     };
-    let mut objects = Vec::new();
-    for entry in value.as_array().into_iter().flatten() {
-        let labels = get(entry, "labels", "Labels");
-        let label = |name: &str| labels.get(name).and_then(Value::as_str).map(str::to_owned);
-        let (session, unit) = (label(SESSION_LABEL), label(UNIT_LABEL));
-        let in_pod = get(entry, "pod", "Pod").as_str().is_some_and(|pod| !pod.is_empty());
-        let infra = get(entry, "isInfra", "IsInfra") == Value::Bool(true);
-        let names = match kind {
-            Kind::Container => get(entry, "names", "Names"),
-            _ => get(entry, "name", "Name"),
-        };
-        let names = names.as_array().cloned().unwrap_or_else(|| vec![names]);
-        for name in names.iter().filter_map(Value::as_str) {
-            let (session, unit) = (session.clone(), unit.clone());
-            objects.push(Object { kind, name: name.to_owned(), session, unit, with_pod: infra && in_pod });
-        }
-    }
-    Ok(objects)
+    let names = names.as_array().cloned().unwrap_or_else(|| vec![names]);
+    let object = |name: &str| {
+        let plan = plan_hash(name);
+        let session = label(SESSION_LABEL).filter(|_| plan.is_some());
+        let unit =
+            label(UNIT_LABEL).filter(|unit| plan.is_some_and(|plan| *unit == format!("sandboxc-{plan}-agent.service")));
+        Object { kind, name: name.to_owned(), session, unit, with_pod }
+    };
+    names.iter().filter_map(Value::as_str).map(object).collect()
+}
+
+/// The hash in the name of anything that a plan made, whoever applied it.
+pub fn plan_hash(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix("sandboxc-run-").or_else(|| name.strip_prefix("sandboxc-"))?;
+    let (hash, rest) = rest.split_at_checked(12)?;
+    (rest.starts_with('-') && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
 }
 
 /// Who owns what: the sessions that are alive (or looked after by somebody else), and those known to be dead.
@@ -154,21 +153,16 @@ pub struct Owners {
     pub living: BTreeSet<String>,
     /// Hashes of the plans of dead sessions.
     pub dead_plans: BTreeSet<String>,
-    /// Ids of dead sessions.
-    pub dead_sessions: BTreeSet<String>,
     /// Only what the dead ones named above have owned, not what nobody has a record of.
     pub only_named: bool,
 }
 
 impl Owners {
-    /// True for what belonged to a runner's session that is dead: by name, or by the label of a session that is known
-    /// to be dead. What a script or a unit made may carry such a label too, if it took the same id; its name says so.
+    /// True for what belonged to a runner's session that is dead, by its name. A label says nothing: an image brings its
+    /// own, and what a script or a unit made carries the same.
     pub fn is_left_over(&self, object: &Object) -> bool {
-        if let Some(hash) = object.hash() {
-            return self.dead_plans.contains(hash) || (!self.only_named && !self.living.contains(hash));
-        }
-        let labelled = object.session.as_ref().is_some_and(|session| self.dead_sessions.contains(session));
-        labelled && !object.name.contains("sandboxc-")
+        let is_dead = |hash| self.dead_plans.contains(hash) || (!self.only_named && !self.living.contains(hash));
+        object.hash().is_some_and(is_dead)
     }
 }
 
@@ -185,15 +179,9 @@ pub fn remove(podman: &Podman, objects: &[Object]) -> Vec<String> {
             let calls: Vec<Vec<&str>> = kinds.iter().flat_map(|&kind| calls(kind, objects)).collect();
             let call = |args: Vec<&str>| {
                 let what = format!("removing what is left ({})", args.first().unwrap_or(&""));
-                let mut error = podman.call(&what, &args, None).err()?.to_string();
                 // What somebody else, such as the script that made it, removes at the same time is gone the next time.
-                for _ in 0..2 {
-                    if !error.contains("no such") {
-                        break;
-                    }
-                    error = podman.call(&what, &args, None).err()?.to_string();
-                }
-                Some(error)
+                let again = || podman.call(&what, &args, None).err();
+                again().and_then(|_| again()).and_then(|_| again()).map(|error| error.to_string())
             };
             let handles: Vec<_> = calls.into_iter().map(|args| scope.spawn(move || call(args))).collect();
             handles.into_iter().filter_map(|handle| handle.join().ok().flatten()).collect::<Vec<String>>()
@@ -212,20 +200,48 @@ fn calls(kind: Kind, objects: &[Object]) -> Vec<Vec<&str>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    const PLAN: &str = "sandboxc-run-0123456789ab";
 
     #[test]
     fn podmans_lists_are_read_in_their_several_forms() {
-        let containers = r#"[{"Names":["a","b"],"Labels":{"io.sandboxc.session":"s"},"IsInfra":true,"Pod":"p"},
-                             {"Names":["c"],"Labels":null,"IsInfra":true,"Pod":""},{"Names":null}]"#;
-        let read = parse(Kind::Container, containers).unwrap();
+        let labels = json!({"io.sandboxc.session": "s"});
+        let (two, infra) = ([format!("{PLAN}-a"), "b".to_owned()], format!("{PLAN}-i"));
+        let all = [
+            json!({"Names": two, "Labels": labels, "IsInfra": false, "Pod": "p"}),
+            json!({"Names": [infra], "Labels": null, "IsInfra": true, "Pod": "p"}),
+            json!({"Names": ["c"], "IsInfra": true, "Pod": ""}),
+            json!({"Names": null}),
+        ];
+        let read: Vec<Object> = all.iter().flat_map(|entry| read(Kind::Container, entry)).collect();
         let short: Vec<_> = read.iter().map(|o| (o.name.as_str(), o.session.as_deref(), o.with_pod)).collect();
-        assert_eq!(short, [("a", Some("s"), true), ("b", Some("s"), true), ("c", None, false)]);
-        let networks = r#"[{"name":"n","labels":{"io.sandboxc.session":"s"}},{"name":"podman"}]"#;
-        assert_eq!(parse(Kind::Network, networks).unwrap()[0].session.as_deref(), Some("s"));
-        assert!(parse(Kind::Volume, "").unwrap().is_empty() && parse(Kind::Volume, "null").unwrap().is_empty());
-        assert!(parse(Kind::Pod, "Error").is_err());
-        assert_eq!(parse(Kind::Secret, "x\ny\n").unwrap().len(), 2);
+        let expected =
+            [(two[0].as_str(), Some("s"), false), ("b", None, false), (&infra, None, true), ("c", None, false)];
+        assert_eq!(short, expected);
+        let network = json!({"name": format!("{PLAN}-net"), "labels": labels});
+        assert_eq!(super::read(Kind::Network, &network)[0].session.as_deref(), Some("s"));
+        assert_eq!(super::read(Kind::Secret, &json!({"Name": "a\nb"}))[0].name, "a\nb");
+    }
+
+    /// `LABEL io.sandboxc.session=victim` in a Containerfile of somebody's repo, and the image run by anything.
+    #[test]
+    fn a_label_that_an_image_brings_makes_nothing_ours() {
+        let unit = |hash: &str| format!("sandboxc-{hash}-agent.service");
+        let labels = |unit: &str| json!({"io.sandboxc.session": "victim", "io.sandboxc.unit": unit});
+        let labelled = |name: &str, unit: &str| {
+            let entry = json!({"Names": [name], "Labels": labels(unit)});
+            let object = read(Kind::Container, &entry).remove(0);
+            (object.session, object.unit)
+        };
+        assert_eq!(labelled("postgres", &unit("0123456789ab")), (None, None));
+        assert_eq!(labelled("sandboxc-home", &unit("0123456789ab")), (None, None));
+        let ours = "sandboxc-0123456789ab-agent";
+        assert_eq!(labelled(ours, "ssh.service"), (Some("victim".to_owned()), None));
+        assert_eq!(labelled(ours, &unit("aaaaaaaaaaaa")), (Some("victim".to_owned()), None));
+        assert_eq!(labelled(ours, &unit("0123456789ab")).1, Some(unit("0123456789ab")), "the twin");
     }
 
     #[test]
@@ -238,19 +254,14 @@ mod tests {
             with_pod: false,
         };
         let set = |word: &str| BTreeSet::from([word.to_owned()]);
-        let all = Owners {
-            living: set("aaaaaaaaaaaa"),
-            dead_plans: set("dddddddddddd"),
-            dead_sessions: set("gone"),
-            only_named: false,
-        };
+        let all = Owners { living: set("aaaaaaaaaaaa"), dead_plans: set("dddddddddddd"), only_named: false };
         let named = Owners { only_named: true, ..all.clone() };
         for (name, session, left, left_named) in [
             ("sandboxc-run-aaaaaaaaaaaa-net", Some("alive"), false, false),
             ("sandboxc-run-dddddddddddd-agent-files", None, true, true),
             ("sandboxc-run-eeeeeeeeeeee-agent-files", None, true, false), // of before the last boot
-            ("anything", Some("gone"), true, true),
-            ("sandboxc-eeeeeeeeeeee-net", Some("gone"), false, false), // a script's, of the same id
+            ("anything", Some("gone"), false, false),                     // an image's label
+            ("sandboxc-eeeeeeeeeeee-net", Some("gone"), false, false),    // a script's, of the same id
             ("sandboxc-run-aaaaaaaaaaaa-net", Some("gone"), false, false), // the id is in use again
             ("sandboxc-eeeeeeeeeeee-net", Some("default"), false, false), // a script's or a unit's
             ("sandboxc-egress-eeeeeeee", None, false, false),

@@ -151,8 +151,10 @@ struct State {
 /// it is in the container's control group.
 pub fn root_of(podman: &Podman, container: &str) -> Result<OwnedFd, RuntimeError> {
     let what = "looking for the container's process";
-    let text = podman.call(what, &["inspect", "--type=container", "--format={{json .State}}", container], None)?;
-    let state: State = serde_json::from_str(&text).map_err(std::io::Error::from).map_err(RuntimeError::io(what))?;
+    let mut described = podman.inspect(what, container)?;
+    let state: State = serde_json::from_value(described["State"].take())
+        .map_err(std::io::Error::from)
+        .map_err(RuntimeError::io(what))?;
     let failed = |error: Errno| RuntimeError::Io(what.to_owned(), error.into());
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let process = openat(CWD, format!("/proc/{}", state.pid), directory, Mode::empty()).map_err(failed)?;

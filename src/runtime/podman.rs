@@ -1,18 +1,31 @@
 //! Calling podman: arguments in, output or one clear line out.
+//!
+//! What podman says is read as JSON only: names, labels and paths are other people's, and in a table any of them could end
+//! a field or a line.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::Arc;
+use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::RuntimeError;
+use super::call::{Call, run};
+use super::signals::Signals;
 use crate::emit::Podman as Version;
 use crate::emit::defaults::{self, CONF, CONF_VARIABLE, GLOBAL_ARGS, KEPT_VARIABLES};
+
+/// How long a call may take: podman's locks make calls wait for each other on a busy machine.
+const CALL: Duration = Duration::from_secs(5 * 60);
+
+/// How long one may take that brings an image, or copies it for other ids.
+const START: Duration = Duration::from_secs(30 * 60);
 
 /// What a pull or a build needs besides, to reach a registry and to be known there.
 const REGISTRY_VARIABLES: [&str; 13] = [
@@ -40,6 +53,7 @@ pub struct Podman {
     conf: PathBuf,
     /// A directory of its own, removed with the last copy.
     _own: Option<Arc<TempDir>>,
+    signals: Option<Arc<Signals>>,
 }
 
 impl Podman {
@@ -51,7 +65,7 @@ impl Podman {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&empty_dir).map_err(doing())?;
         let conf = empty_dir.with_file_name(CONF);
         keep(&conf, defaults::text())?;
-        Ok(Self { empty_dir, conf, _own: None })
+        Ok(Self { empty_dir, conf, _own: None, signals: None })
     }
 
     /// One that belongs to no session and to no registry.
@@ -59,6 +73,12 @@ impl Podman {
         let own = tempfile::tempdir().map_err(RuntimeError::io("making a temporary directory"))?;
         let podman = Self::new(own.path().join("empty"))?;
         Ok(Self { _own: Some(Arc::new(own)), ..podman })
+    }
+
+    /// The same for a set-up, whose calls end soon after a signal asked for the end. A teardown must not use it.
+    #[must_use]
+    pub fn heeding(&self, signals: &Arc<Signals>) -> Self {
+        Self { signals: Some(Arc::clone(signals)), ..self.clone() }
     }
 
     /// Where it runs.
@@ -94,36 +114,49 @@ impl Podman {
     }
 
     /// Runs a call and gives its stdout; `what` is for the error line.
-    pub fn call<S: AsRef<std::ffi::OsStr>>(
-        &self,
-        what: &str,
-        args: &[S],
-        stdin: Option<&str>,
-    ) -> Result<String, RuntimeError> {
-        let output = self.output(args, stdin)?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        Err(RuntimeError::Podman { what: what.to_owned(), said: said(&output) })
+    pub fn call<S: AsRef<OsStr>>(&self, what: &str, args: &[S], stdin: Option<&str>) -> Result<String, RuntimeError> {
+        text(what, &self.within(CALL, what, args, stdin.map(str::as_bytes))?)
     }
 
-    /// Runs a call and gives everything; only failing to start it is an error.
-    pub fn output<S: AsRef<std::ffi::OsStr>>(&self, args: &[S], stdin: Option<&str>) -> Result<Output, RuntimeError> {
-        // Into files, not pipes: a container whose log driver is `passthrough` (from the user's containers.conf) keeps
-        // podman's own stdout open for as long as it lives.
-        let doing = || RuntimeError::io("making a temporary file");
-        let (mut stdout, mut stderr) = (tempfile::tempfile().map_err(doing())?, tempfile::tempfile().map_err(doing())?);
-        let mut command = self.command(args);
-        command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-        command.stdout(stdout.try_clone().map_err(doing())?).stderr(stderr.try_clone().map_err(doing())?);
-        let mut child = command.spawn().map_err(RuntimeError::NoPodman)?;
-        let pipe = child.stdin.take();
-        // podman may end early on its own error, which its exit status then tells.
-        if let (Some(mut pipe), Some(text)) = (pipe, stdin) {
-            let _ = pipe.write_all(text.as_bytes());
-        }
-        let status = child.wait().map_err(RuntimeError::io("waiting for podman"))?;
-        Ok(Output { status, stdout: read_back(&mut stdout)?, stderr: read_back(&mut stderr)? })
+    /// The same for a call that may bring an image.
+    pub fn start<S: AsRef<OsStr>>(&self, what: &str, args: &[S], stdin: Option<&str>) -> Result<String, RuntimeError> {
+        self.feed(what, args, stdin.unwrap_or_default().as_bytes())
+    }
+
+    /// The same with bytes on stdin.
+    pub fn feed<S: AsRef<OsStr>>(&self, what: &str, args: &[S], stdin: &[u8]) -> Result<String, RuntimeError> {
+        text(what, &self.within(START, what, args, Some(stdin))?)
+    }
+
+    /// Runs a call that lists or describes, and gives what it says, a value an object.
+    pub fn json<S: AsRef<OsStr>>(&self, what: &str, args: &[S]) -> Result<Vec<Value>, RuntimeError> {
+        let mut all: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+        // `secret ls` takes `json` for a template (5.4); what this one makes of an object has no line break in it.
+        let is_secret = all.first().is_some_and(|word| *word == "secret");
+        all.extend(["--format", if is_secret { "{{json .}}" } else { "json" }].map(OsStr::new));
+        let text = self.call(what, &all, None)?;
+        objects(&text).map_err(|error| RuntimeError::Io(format!("{what}: reading podman's JSON"), error.into()))
+    }
+
+    /// Describes a container: `podman inspect`.
+    pub fn inspect(&self, what: &str, name: &str) -> Result<Value, RuntimeError> {
+        let found = self.json(what, &["inspect", "--type=container", name])?;
+        found.into_iter().next().ok_or_else(|| RuntimeError::Host(format!("{what}: podman describes nothing")))
+    }
+
+    /// Runs a call and gives everything; only failing to start it, or cutting it short, is an error.
+    pub fn output<S: AsRef<OsStr>>(&self, args: &[S], stdin: Option<&str>) -> Result<Output, RuntimeError> {
+        self.within(CALL, "podman", args, stdin.map(str::as_bytes))
+    }
+
+    fn within<S: AsRef<OsStr>>(
+        &self,
+        most: Duration,
+        what: &str,
+        args: &[S],
+        stdin: Option<&[u8]>,
+    ) -> Result<Output, RuntimeError> {
+        run(self.command(args), stdin, Call { what, most, signals: self.signals.as_deref() }, RuntimeError::NoPodman)
     }
 
     /// True if the volume is here.
@@ -160,10 +193,24 @@ fn keep(path: &Path, text: &str) -> Result<(), RuntimeError> {
     new.persist(path).map(drop).map_err(|error| doing()(error.error))
 }
 
-fn read_back(file: &mut File) -> Result<Vec<u8>, RuntimeError> {
-    let mut bytes = Vec::new();
-    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(RuntimeError::io("reading podman's output"))?;
-    Ok(bytes)
+fn text(what: &str, output: &Output) -> Result<String, RuntimeError> {
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(RuntimeError::Podman { what: what.to_owned(), said: said(output) }),
+    }
+}
+
+/// An array, `null` or nothing for an empty one, or one object after the other.
+fn objects(text: &str) -> Result<Vec<Value>, serde_json::Error> {
+    let mut all = Vec::new();
+    for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
+        match value? {
+            Value::Null => {}
+            Value::Array(list) => all.extend(list),
+            other => all.push(other),
+        }
+    }
+    Ok(all)
 }
 
 /// The line of stderr that says why: podman's last error without its prefix, else the last line.
@@ -184,7 +231,18 @@ fn why(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::why;
+    use super::{objects, why};
+
+    #[test]
+    fn podmans_json_comes_in_several_forms_and_no_name_ends_an_object() {
+        let name = |value: &serde_json::Value| value["Name"].as_str().unwrap_or("").to_owned();
+        let names = |text: &str| objects(text).unwrap().iter().map(name).collect::<Vec<_>>();
+        assert_eq!(names(""), [""; 0]);
+        assert_eq!(names("null\n"), [""; 0]);
+        assert_eq!(names(r#"[{"Name":"a"},{"Name":"b\n-1 c"}]"#), ["a", "b\n-1 c"]);
+        assert_eq!(names("{\"Name\":\"a\"}\n{\"Name\":\"b\"}\n"), ["a", "b"]);
+        assert!(objects("Error: no").is_err());
+    }
 
     #[test]
     fn the_line_that_says_why() {

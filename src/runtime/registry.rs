@@ -1,19 +1,37 @@
 //! Every session of this user that has a runner: one directory each under the user's runtime directory.
 //!
 //! Invariants: a session lives as long as its runner, which holds the lock in its directory and never hands it to a
-//! child. Directories appear, vanish and are asked about only under one lock of the whole registry, so nobody takes a
-//! session for dead that is just being made, and nobody locks a file that was just removed.
+//! child. Directories appear and are asked about only under one lock of the whole registry, so nobody takes a session
+//! for dead that is just being made. They vanish by a rename, which takes no lock: a session that ends while something
+//! else holds the registry's must not wait for it, and none of its files is at its place any more.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::RuntimeError;
+use super::lock::{Lock, Wait};
+use super::signals::Signals;
+
+/// How long the registry's lock may be held by others; each holds it for moments.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a set-up waits for its turn, which is a courtesy, before it goes on without one.
+const TURN: Duration = Duration::from_secs(10 * 60);
+
+/// What a start needs below the runtime directory: two logs of 16 MB at most, keys and certificates, and what podman and
+/// its helpers keep there themselves.
+const ROOM: u64 = 16 << 20;
+const ENTRIES: u64 = 512;
+
+/// Begins the names of directories whose session has ended and whose files are being removed.
+const ENDED: &str = ".ended-";
 
 /// Where a session is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +80,7 @@ pub struct Record {
 pub struct Registry {
     dir: PathBuf,
     fresh: bool,
+    signals: Option<Arc<Signals>>,
 }
 
 /// A session whose runner is gone. Its lock is held here, so that no two clean up after it.
@@ -71,7 +90,7 @@ pub struct Dead {
     pub dir: PathBuf,
     /// What it said about itself, if it got that far.
     pub record: Option<Record>,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Registry {
@@ -79,7 +98,7 @@ impl Registry {
     pub fn open(runtime_dir: &Path) -> Result<Self, RuntimeError> {
         let dir = runtime_dir.join("sandboxc");
         let fresh = !dir.join(".lock").exists();
-        let registry = Self { dir, fresh };
+        let registry = Self { dir, fresh, signals: None };
         let empty = registry.empty_dir();
         let doing = RuntimeError::io(format!("making {}", empty.display()));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&empty).map_err(doing)?;
@@ -101,41 +120,76 @@ impl Registry {
         self.dir.join(".empty")
     }
 
+    /// The same for a set-up, whose waits end when a signal asks for it.
+    #[must_use]
+    pub fn heeding(&self, signals: &Arc<Signals>) -> Self {
+        Self { signals: Some(Arc::clone(signals)), ..self.clone() }
+    }
+
+    fn may_go_on(&self) -> Result<(), RuntimeError> {
+        self.signals.as_ref().map_or(Ok(()), |signals| signals.check())
+    }
+
     /// The lock of the registry; held for moments only.
-    pub fn guard(&self) -> Result<File, RuntimeError> {
-        let path = self.dir.join(".lock");
-        let doing = || RuntimeError::io(format!("locking {}", path.display()));
-        let file = open_lock(&path).map_err(doing())?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| doing()(error.into()))?;
-        Ok(file)
+    pub fn guard(&self) -> Result<Lock, RuntimeError> {
+        Lock::take(&self.dir.join(".lock"), Wait { most: PATIENCE, may_go_on: &|| self.may_go_on() })
+    }
+
+    /// An error if there is no room for another session: half-written logs and records would be harder to understand.
+    pub fn check_room(&self) -> Result<(), RuntimeError> {
+        let doing = || format!("asking how much room {} has", self.dir.display());
+        let stat = rustix::fs::statvfs(&self.dir).map_err(|error| RuntimeError::Io(doing(), error.into()))?;
+        // A tmpfs without a limit says 0 for the whole.
+        let bytes = (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize));
+        let entries = (stat.f_files > 0).then_some(stat.f_favail);
+        self.has_room(bytes, entries)
+    }
+
+    fn has_room(&self, bytes: Option<u64>, entries: Option<u64>) -> Result<(), RuntimeError> {
+        let (left, needed) = match (bytes, entries) {
+            (Some(bytes), _) if bytes < ROOM => (format!("{bytes} bytes"), format!("{ROOM} bytes")),
+            (_, Some(entries)) if entries < ENTRIES => (format!("{entries} files"), format!("{ENTRIES} files")),
+            _ => return Ok(()),
+        };
+        Err(RuntimeError::Host(format!(
+            "{} has room for {left}, and a sandbox needs {needed}; `sandboxc gc` removes what dead sessions left there, \
+             and `du -a {}` shows the rest",
+            self.dir.display(),
+            self.dir.parent().unwrap_or(&self.dir).display()
+        )))
     }
 
     /// A turn to set a session up, given back when dropped. More at once than the machine has hands only get into each
-    /// other's way: fifty starts side by side took longer than one after the other, and ran out of kernel keys.
-    pub fn turn(&self, may_go_on: &dyn Fn() -> Result<(), RuntimeError>) -> Result<File, RuntimeError> {
+    /// other's way: fifty starts side by side took longer than one after the other, and ran out of kernel keys. `None` if
+    /// none has been free for so long that waiting helps nobody.
+    pub fn turn(&self) -> Result<Option<Lock>, RuntimeError> {
         let turns = 2 * thread::available_parallelism().map_or(2, usize::from);
-        loop {
+        let until = Instant::now() + TURN;
+        while Instant::now() < until {
             for index in 0..turns {
                 let path = self.dir.join(format!(".turn-{index}"));
-                let file = open_lock(&path).map_err(RuntimeError::io(format!("locking {}", path.display())))?;
-                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                    return Ok(file);
+                let taken = Lock::try_take(&path).map_err(RuntimeError::io(format!("locking {}", path.display())))?;
+                if taken.is_some() {
+                    return Ok(taken);
                 }
             }
-            may_go_on()?;
+            self.may_go_on()?;
             thread::sleep(Duration::from_millis(20));
         }
+        Ok(None)
     }
 
     /// The sessions whose runner is gone, each now held by the caller.
     pub fn dead(&self) -> Result<Vec<Dead>, RuntimeError> {
         let _guard = self.guard()?;
+        self.finish_removals();
         Ok(self.session_dirs().into_iter().filter_map(take_if_dead).collect())
     }
 
     /// True if some runner is gone.
     pub fn has_dead(&self) -> Result<bool, RuntimeError> {
         let _guard = self.guard()?;
+        self.finish_removals();
         Ok(self.session_dirs().into_iter().any(|dir| take_if_dead(dir).is_some()))
     }
 
@@ -155,11 +209,21 @@ impl Registry {
 
     /// Removes the directory of a dead session, and lets go of its lock.
     pub fn bury(&self, dead: Dead) -> Result<(), RuntimeError> {
-        let _guard = self.guard()?;
         let doing = RuntimeError::io(format!("removing {}", dead.dir.display()));
-        let removed = fs::remove_dir_all(&dead.dir).map_err(doing);
+        let removed = discard(&dead.dir).map_err(doing);
         drop(dead);
         removed
+    }
+
+    /// Removes the rest of directories whose remover was killed: they hold a session's keys.
+    fn finish_removals(&self) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(ENDED.as_bytes()) {
+                // Whoever is at it holds the lock, until it has removed that too.
+                let held = matches!(Lock::try_take(&entry.path().join("lock")), Ok(None));
+                let _ = if held { Ok(()) } else { fs::remove_dir_all(entry.path()) };
+            }
+        }
     }
 
     fn session_dirs(&self) -> Vec<PathBuf> {
@@ -173,20 +237,18 @@ impl Registry {
 }
 
 fn take_if_dead(dir: PathBuf) -> Option<Dead> {
-    let lock = open_lock(&dir.join("lock")).ok()?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let lock = Lock::try_take(&dir.join("lock")).ok()??;
     Some(Dead { record: read_record(&dir), dir, _lock: lock })
 }
 
-/// Opens a lock file, never through a link. Not inherited by children: a container must not keep a session alive.
-pub(super) fn open_lock(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
-        .open(path)
+/// Removes a session's directory, whose lock the caller holds: out of its place in one step, then its files.
+pub(super) fn discard(dir: &Path) -> std::io::Result<()> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let ended = dir.with_file_name(format!("{ENDED}{name}-{}-{count}", std::process::id()));
+    fs::rename(dir, &ended)?;
+    fs::remove_dir_all(&ended)
 }
 
 fn read_record(dir: &Path) -> Option<Record> {
@@ -195,6 +257,8 @@ fn read_record(dir: &Path) -> Option<Record> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::super::state::State;
     use super::*;
 
@@ -240,5 +304,53 @@ mod tests {
             registry.bury(dead).unwrap();
         }
         assert!(!registry.has_dead().unwrap() && !registry.session_dir("b").exists());
+    }
+
+    /// A directory that cannot be made any further, as in a full file system.
+    #[test]
+    fn a_session_that_cannot_be_made_or_ends_waits_for_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path()).unwrap();
+        let state = State::create(&registry, record("ends")).unwrap();
+        let begin = Instant::now();
+        let guard = registry.guard().unwrap();
+        drop(state);
+        assert!(!registry.session_dir("ends").exists(), "the registry's lock is held");
+        drop(guard);
+        fs::create_dir(registry.session_dir("half")).unwrap();
+        fs::create_dir(registry.session_dir("half").join("session.json.new")).unwrap();
+        assert!(State::create(&registry, record("half")).is_ok(), "a dead one's files are not in the way");
+        // Its record cannot be written.
+        let full = registry.session_dir("full");
+        let said = State::create_with(&registry, record("full"), |_| Err(RuntimeError::Host("full".to_owned())));
+        assert!(said.is_err() && !full.exists());
+        assert!(registry.guard().is_ok(), "and the lock is free");
+        assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn a_removal_that_was_killed_is_finished_and_one_that_goes_on_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path()).unwrap();
+        let (killed, going) = (registry.dir.join(".ended-a-1-0"), registry.dir.join(".ended-b-1-0"));
+        for path in [&killed, &going] {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("key"), "secret").unwrap();
+        }
+        let lock = Lock::try_take(&going.join("lock")).unwrap().unwrap();
+        assert!(!registry.has_dead().unwrap(), "neither is a session");
+        assert!(!killed.exists() && going.join("key").exists());
+        drop(lock);
+        assert!(registry.dead().unwrap().is_empty() && !going.exists());
+    }
+
+    #[test]
+    fn a_full_file_system_is_said_and_one_without_a_limit_is_not_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path()).unwrap();
+        let said = |bytes, entries| registry.has_room(bytes, entries).map_err(|error| error.to_string());
+        assert!(said(Some(ROOM - 1), Some(1 << 20)).unwrap_err().contains("room for 16777215 bytes"));
+        assert!(said(Some(u64::MAX), Some(3)).unwrap_err().contains("room for 3 files"));
+        assert_eq!((said(Some(ROOM), Some(ENTRIES)), said(None, None)), (Ok(()), Ok(())));
     }
 }

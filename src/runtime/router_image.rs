@@ -4,11 +4,12 @@
 //! libraries of this machine that it names, as `cargo install` makes it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use super::RuntimeError;
+use super::call::{Call, run};
 use super::podman::Podman;
 
 mod archive;
@@ -101,18 +102,7 @@ impl RouterImage {
         if podman.output(&["image", "exists", &reference], None)?.status.success() {
             return Ok(());
         }
-        let mut command = podman.command(&["load", "--quiet"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(RuntimeError::NoPodman)?;
-        // podman may end early on its own error, which its exit status then tells.
-        if let Some(mut pipe) = child.stdin.take() {
-            let _ = pipe.write_all(&self.archive());
-        }
-        let output = child.wait_with_output().map_err(RuntimeError::io("waiting for podman"))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(RuntimeError::Podman { what: format!("loading {reference}"), said: super::podman::said(&output) })
+        podman.feed(&format!("loading {reference}"), &["load", "--quiet"], &self.archive()).map(drop)
     }
 }
 
@@ -128,7 +118,10 @@ fn hash_of(files: &[(PathBuf, Vec<u8>)]) -> String {
 
 /// The libraries that a program is loaded with, its loader included, as the loader itself tells.
 fn libraries(interpreter: &Path, program: &Path) -> Result<Vec<PathBuf>, String> {
-    let output = Command::new(interpreter).arg("--list").arg(program).env_clear().stdin(Stdio::null()).output();
+    let mut command = Command::new(interpreter);
+    command.arg("--list").arg(program).env_clear();
+    let call = Call { what: "the loader", most: Duration::from_secs(60), signals: None };
+    let output = run(command, None, call, RuntimeError::io("running it"));
     let output = output.map_err(|error| format!("asking {} for its libraries: {error}", interpreter.display()))?;
     if !output.status.success() {
         return Err(format!(

@@ -1,15 +1,19 @@
 //! Setting a session up and taking it down.
 
-use std::fs;
+use std::sync::Arc;
 use std::thread;
 
+use serde_json::Value;
+
 use super::RuntimeError;
+use super::cgroup::Cgroup;
 use super::conmon::{all_run, settle};
 use super::ctrlog;
 use super::doctor::MEND_IDS;
 use super::fault::point;
 use super::pins::{self, HostMount, Pins};
 use super::podman::Podman;
+use super::signals::Signals;
 use super::state::State;
 use crate::config::Limits;
 use crate::emit::tree::Compiled;
@@ -21,6 +25,9 @@ use crate::plan::pod::{GATE_PASSED, Mount, Pod, Role};
 #[derive(Debug)]
 pub struct Session<'a> {
     podman: &'a Podman,
+    /// The same, for the set-up.
+    starting: Podman,
+    signals: &'a Signals,
     state: &'a State,
     plan: &'a Plan,
     compiled: &'a Compiled,
@@ -37,29 +44,35 @@ pub enum SetupError {
 
 impl<'a> Session<'a> {
     /// A session of a plan; nothing happens yet.
-    pub fn new(podman: &'a Podman, state: &'a State, plan: &'a Plan, compiled: &'a Compiled) -> Self {
-        Self { podman, state, plan, compiled }
+    pub fn new(
+        podman: &'a Podman,
+        signals: &'a Arc<Signals>,
+        state: &'a State,
+        plan: &'a Plan,
+        compiled: &'a Compiled,
+    ) -> Self {
+        Self { podman, starting: podman.heeding(signals), signals, state, plan, compiled }
     }
 
     /// Sources of mounts held, networks, router ready, agent pod created and verified, gate passed, forwarder up.
-    /// `may_go_on` is asked between the steps, so that a signal is not overlooked.
-    pub fn set_up(&self, may_go_on: &(dyn Fn() -> Result<(), RuntimeError> + Sync)) -> Result<(), SetupError> {
+    /// A signal ends it between two steps, and a wait at once.
+    pub fn set_up(&self) -> Result<(), SetupError> {
         let mount =
             |(source, mount): (_, &'a Mount)| HostMount { source, target: &mount.target, read_only: mount.read_only };
         let pins = Pins::open(self.plan.agent.main.host_mounts().map(mount)).map_err(SetupError::Failed)?;
         self.networks()?;
         point("networks-made");
-        may_go_on().map_err(SetupError::Failed)?;
+        self.signals.check().map_err(SetupError::Failed)?;
         self.pods(&pins).map_err(|error| SetupError::Failed(self.explain(error)))?;
         point("pods-up");
-        may_go_on().map_err(SetupError::Failed)
+        self.signals.check().map_err(SetupError::Failed)
     }
 
     /// The networks do not wait for each other.
     fn networks(&self) -> Result<(), SetupError> {
         let calls = network::create_args(self.plan);
         let results: Vec<_> = thread::scope(|scope| {
-            let create = |call| move || self.podman.call("the network", call, None);
+            let create = |call| move || self.starting.call("the network", call, None);
             let handles: Vec<_> = calls.iter().map(|call| scope.spawn(create(call))).collect();
             handles.into_iter().map(|handle| joined(handle.join())).collect()
         });
@@ -133,7 +146,7 @@ impl<'a> Session<'a> {
     fn router(&self) -> Result<(), RuntimeError> {
         let (Some(pod), Some(manifest)) = (&self.plan.router, &self.compiled.stream.router) else { return Ok(()) };
         self.pod(pod, "the router", "router", &manifest.text())?;
-        ctrlog::wait_until(&self.state.log("router"), "router: ready", "the router")?;
+        self.wait_until("router", "router: ready", "the router")?;
         point("router-ready");
         Ok(())
     }
@@ -141,9 +154,9 @@ impl<'a> Session<'a> {
     fn agent(&self, pins: &Pins) -> Result<(), RuntimeError> {
         self.pod(&self.plan.agent, "the agent pod", "forwarder", &self.compiled.stream.agent.text())?;
         // Nothing runs in it but podman's init.
-        pins.verify(pins::root_of(self.podman, &self.plan.names.agent_container())?)?;
+        pins.verify(pins::root_of(&self.starting, &self.plan.names.agent_container())?)?;
         match &self.plan.network {
-            Some(_) => ctrlog::wait_until(&self.state.log("forwarder"), GATE_PASSED, "the agent pod"),
+            Some(_) => self.wait_until("forwarder", GATE_PASSED, "the agent pod"),
             None => Ok(()),
         }
     }
@@ -166,14 +179,18 @@ impl<'a> Session<'a> {
         });
         if verify {
             for update in update_args(pod) {
-                self.podman.call("the limits", &update, None)?;
+                self.starting.call("the limits", &update, None)?;
             }
             for container in pod.containers().filter(|container| is_limited(&container.limits)) {
                 self.verify_limits(&pod.container_name(container.role), &container.limits)?;
             }
-            self.podman.call(what, &["pod", "start", &pod.name], None)?;
+            self.starting.start(what, &["pod", "start", &pod.name], None)?;
         }
         Ok(())
+    }
+
+    fn wait_until(&self, service: &str, ready: &str, what: &str) -> Result<(), RuntimeError> {
+        ctrlog::wait_until(&self.state.log(service), ready, what, &|| self.signals.check())
     }
 
     /// k8s-file whatever the user's log driver is, in a file of ours; bounded, since the agent can make the router talk.
@@ -183,29 +200,31 @@ impl<'a> Session<'a> {
         call.push("--log-opt=max-size=16mb");
         call.extend_from_slice(args);
         call.push("-");
-        self.podman.call(what, &call, Some(manifest)).map(drop)
+        self.starting.start(what, &call, Some(manifest)).map(drop)
     }
 
     /// What podman says the created container will be held to must be what the plan says.
     fn verify_limits(&self, container: &str, limits: &Limits) -> Result<(), RuntimeError> {
-        let format = "{{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.PidsLimit}} \
-                      {{.HostConfig.CpuQuota}} {{.HostConfig.CpuPeriod}} {{.HostConfig.NanoCpus}}";
-        let text = self.podman.call("reading the limits back", &["inspect", "--format", format, container], None)?;
-        let numbers: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
-        let [bytes, swap, pids, quota, period, nano] = numbers.as_slice() else {
-            return Err(RuntimeError::Mismatch("the list of limits", text.trim().to_owned(), "six numbers".to_owned()));
+        let created = self.starting.inspect("reading the limits back", container)?;
+        let number = |name: &str| created.pointer(&format!("/HostConfig/{name}")).and_then(Value::as_i64);
+        let Limits { timeout: _, memory, cpus, pids } = limits;
+        let millis = match (number("NanoCpus"), number("CpuQuota"), number("CpuPeriod")) {
+            (Some(nano), ..) if nano > 0 => Some(nano / 1_000_000),
+            (_, Some(quota), Some(period)) => Some(quota.saturating_mul(1000).checked_div(period).unwrap_or(0)),
+            _ => None,
         };
-        let Limits { timeout: _, memory, cpus, pids: processes } = limits;
-        let millis = if *nano > 0 { nano / 1_000_000 } else { (quota * 1000).checked_div(*period).unwrap_or(0) };
         let expected = [
-            ("memory", memory, *bytes),
-            ("memory with swap", memory, *swap),
-            ("pids_limit", processes, *pids),
+            ("memory", memory, number("Memory")),
+            ("memory with swap", memory, number("MemorySwap")),
+            ("pids_limit", pids, number("PidsLimit")),
             ("cpus (thousandths)", cpus, millis),
         ];
         for (what, limit, actual) in expected {
-            if let Some(limit) = limit.as_ref().filter(|limit| limit.value != actual) {
-                return Err(RuntimeError::Mismatch(what, actual.to_string(), limit.value.to_string()));
+            if let Some(limit) =
+                limit.as_ref().filter(|limit| actual.and_then(|n| u64::try_from(n).ok()) != Some(limit.value))
+            {
+                let actual = actual.map_or_else(|| "unknown".to_owned(), |number| number.to_string());
+                return Err(RuntimeError::Mismatch(what, actual, limit.value.to_string()));
             }
         }
         Ok(())
@@ -221,11 +240,9 @@ impl<'a> Session<'a> {
     pub fn out_of_memory(&self) -> Option<String> {
         let limit = self.plan.agent.main.limits.memory.as_ref()?;
         let container = self.plan.names.agent_container();
-        let call = ["inspect", "--format", "{{.State.CgroupPath}}", &container];
-        let path = self.podman.call("asking for the cgroup", &call, None).ok()?;
-        let events = fs::read_to_string(format!("/sys/fs/cgroup{}/memory.events", path.trim())).ok()?;
-        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
-        (kills != "0").then(|| {
+        let state = self.podman.inspect("asking for the cgroup", &container).ok()?;
+        let group = Cgroup::open(state.pointer("/State/CgroupPath")?.as_str()?).ok()?;
+        (group.out_of_memory_kills()? > 0).then(|| {
             let (bytes, place) = (limit.value, limit.from.short());
             format!("out of memory: the limit is {bytes} bytes; raise resource_limits.memory ({place})")
         })
@@ -248,7 +265,8 @@ impl<'a> Session<'a> {
         let (agent, forwarder, router) =
             (names.agent_container(), names.forwarder_container(), names.router_container());
         settle(&[&agent, &forwarder, &router, &names.agent_infra, &names.router_infra]);
-        let mut containers = vec!["rm", "--force", "--ignore", "--time", "0", &agent];
+        // With the volumes that an image made for its container.
+        let mut containers = vec!["rm", "--force", "--ignore", "--volumes", "--time", "0", &agent];
         let mut pods = vec![names.agent_pod.as_str()];
         let mut volumes = vec!["volume", "rm", "--force", &names.agent_files];
         if has_network {
@@ -256,7 +274,7 @@ impl<'a> Session<'a> {
             pods.push(&names.router_pod);
             volumes.push(&names.router_files);
         }
-        let all_run = in_order && all_run(containers.get(5..).unwrap_or_default());
+        let all_run = in_order && all_run(containers.get(6..).unwrap_or_default());
         let first = if all_run { None } else { self.remove(&containers) };
         point("containers-removed");
         let second: Vec<String> = thread::scope(|scope| {
@@ -278,13 +296,9 @@ impl<'a> Session<'a> {
         first.into_iter().chain(second).chain(network).chain(volumes).collect()
     }
 
+    /// What is gone already is no failure for any of these calls.
     fn remove(&self, args: &[&str]) -> Option<String> {
-        let gone = |said: &str| said.contains("no such") || said.contains("not found");
-        match self.podman.call("teardown", args, None) {
-            Err(RuntimeError::Podman { said, .. }) if gone(&said) => None,
-            Err(error) => Some(error.to_string()),
-            Ok(_) => None,
-        }
+        self.podman.call("teardown", args, None).err().map(|error| error.to_string())
     }
 }
 

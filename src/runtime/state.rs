@@ -1,44 +1,50 @@
 //! The directory of the session that this process runs (a tmpfs, outside every mount), with its lock.
 
-use std::fs::{self, File};
+use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FlockOperation, flock};
-
 use super::RuntimeError;
-use super::registry::{Record, Registry, Stage, open_lock};
+use super::lock::Lock;
+use super::registry::{Record, Registry, Stage, discard};
+
+/// How often a directory is made again that vanishes as its former session ends.
+const TRIES: usize = 100;
 
 /// A session's directory. Removed when dropped, so that no way out leaves it behind.
 #[derive(Debug)]
 pub struct State {
-    registry: Registry,
     dir: PathBuf,
     session: String,
     record: Mutex<Record>,
     left: AtomicBool,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl State {
     /// Makes the session's directory and takes its lock, which the kernel frees with the process.
     pub fn create(registry: &Registry, record: Record) -> Result<Self, RuntimeError> {
+        Self::create_with(registry, record, |state| state.change(|_| ()))
+    }
+
+    /// Makes it, and gives it up again if `first` fails.
+    pub(super) fn create_with(
+        registry: &Registry,
+        record: Record,
+        first: impl FnOnce(&Self) -> Result<(), RuntimeError>,
+    ) -> Result<Self, RuntimeError> {
+        registry.check_room()?;
         let dir = registry.session_dir(&record.session);
-        let what = format!("making {}", dir.display());
-        let doing = || RuntimeError::io(what.clone());
         let _guard = registry.guard()?;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(doing())?;
-        let lock = open_lock(&dir.join("lock")).map_err(doing())?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(RuntimeError::Host(format!("the session {} is already running", record.session)));
-        }
-        let session = record.session.clone();
-        let record = Mutex::new(record);
-        let state = Self { registry: registry.clone(), dir, session, record, left: false.into(), _lock: lock };
-        fs::create_dir_all(state.empty_dir()).map_err(doing())?;
-        state.change(|_| ())?;
+        let lock = take(&dir, &record.session)?;
+        let (session, record) = (record.session.clone(), Mutex::new(record));
+        // Dropping it takes no lock, so failing from here on leaves nothing and waits for nobody.
+        let state = Self { dir, session, record, left: false.into(), _lock: lock };
+        fs::create_dir_all(state.empty_dir()).map_err(RuntimeError::io(format!("making {}", state.dir.display())))?;
+        first(&state)?;
         Ok(state)
     }
 
@@ -103,6 +109,28 @@ impl State {
     }
 }
 
+/// Makes the directory of a session and takes its lock. The caller holds the registry's.
+fn take(dir: &Path, session: &str) -> Result<Lock, RuntimeError> {
+    let doing = || RuntimeError::io(format!("making {}", dir.display()));
+    for _ in 0..TRIES {
+        let made = match fs::DirBuilder::new().mode(0o700).create(dir) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(doing()(error)),
+        };
+        match Lock::try_take(&dir.join("lock")) {
+            Ok(Some(lock)) if made => return Ok(lock),
+            // A dead session's: its keys and records are not ours.
+            Ok(Some(_lock)) => discard(dir).map_err(doing())?,
+            Ok(None) => return Err(RuntimeError::Host(format!("the session {session} is already running"))),
+            // Its session has ended just now.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(doing()(error)),
+        }
+    }
+    Err(RuntimeError::Host(format!("{} vanishes whenever it is made", dir.display())))
+}
+
 /// Where a service's log is in a session's directory.
 pub(super) fn log_file(dir: &Path, service: &str) -> PathBuf {
     dir.join(format!("{service}.log"))
@@ -113,8 +141,7 @@ impl Drop for State {
         if self.is_left() {
             return;
         }
-        // A tmpfs of the user; what cannot be removed is removed at logout.
-        let _guard = self.registry.guard();
-        let _ = fs::remove_dir_all(&self.dir);
+        // A tmpfs of the user; what cannot be removed is removed by the next `gc`, or at logout.
+        let _ = discard(&self.dir);
     }
 }

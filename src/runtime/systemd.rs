@@ -5,11 +5,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
+use std::time::Duration;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::RuntimeError;
+use super::call::{Call, run};
+use super::lock::{Lock, Wait};
 use super::output::{self, Inside};
 use crate::emit::File;
 use crate::emit::quadlet::service_of;
@@ -17,6 +20,9 @@ use crate::emit::review;
 
 /// Quadlet's own generator, for its words when a unit was refused.
 const GENERATORS: [&str; 2] = ["/usr/libexec/podman/quadlet", "/usr/lib/podman/quadlet"];
+
+/// How long systemd may take: a stop waits for its units' own time limits, one after the other.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// The user's systemd and the directories it reads.
 #[derive(Debug)]
@@ -89,6 +95,7 @@ impl UserManager {
             .ok_or_else(|| RuntimeError::Host("there is no unit of an agent among the files".to_owned()))?;
         let place = self.place(session);
         check_place(&place)?;
+        let _turn = self.turn()?;
         let old = self.installed(session)?;
         if let Some(old) = old.as_ref().filter(|old| Self::is_active(&old.agent)) {
             return Err(RuntimeError::Host(format!(
@@ -139,6 +146,7 @@ impl UserManager {
 
     /// Stops a session and removes its units. `None` if there is none of that name.
     pub fn uninstall(&self, session: &str) -> Result<Option<Units>, RuntimeError> {
+        let _turn = self.turn()?;
         let Some(units) = self.installed(session)? else { return Ok(None) };
         self.remove_native(units.native.iter().filter(|unit| !is_service(unit)))?;
         // The agent first: the others end with it, in order.
@@ -174,6 +182,13 @@ impl UserManager {
             Some(units) => Ok(Some(units)),
             None => Err(RuntimeError::Host(format!("{} is there already and not of sandboxc", place.display()))),
         }
+    }
+
+    /// One after the other: two that exchange and verify the same directories would put back each other's.
+    fn turn(&self) -> Result<Lock, RuntimeError> {
+        let doing = RuntimeError::io(format!("making {}", self.containers.display()));
+        fs::create_dir_all(&self.containers).map_err(doing)?;
+        Lock::take(&self.containers.join(".sandboxc.lock"), Wait { most: PATIENCE, may_go_on: &|| Ok(()) })
     }
 
     /// A scratch directory on the same file system that no generator reads.
@@ -230,13 +245,10 @@ fn call(what: &str, args: &[&str]) -> Result<(), RuntimeError> {
 }
 
 fn systemctl(args: &[&str]) -> Result<Output, RuntimeError> {
-    Command::new("systemctl")
-        .arg("--user")
-        .arg("--no-pager")
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(RuntimeError::io("running systemctl"))
+    let mut command = Command::new("systemctl");
+    command.arg("--user").arg("--no-pager").args(args);
+    let call = Call { what: "systemctl --user", most: PATIENCE, signals: None };
+    run(command, None, call, RuntimeError::io("running systemctl"))
 }
 
 /// Moves `new` to `place` in one step. What was there, if it is occupied, is then at `new`.
@@ -270,12 +282,10 @@ fn remove(path: &Path) -> Result<(), RuntimeError> {
 /// The first complaint of a dry run over one directory.
 fn generator_says(place: &Path) -> Option<String> {
     let generator = GENERATORS.iter().find(|path| Path::new(path).exists())?;
-    let output = Command::new(generator)
-        .args(["-dryrun", "-user"])
-        .env("QUADLET_UNIT_DIRS", place)
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
+    let mut command = Command::new(generator);
+    command.args(["-dryrun", "-user"]).env("QUADLET_UNIT_DIRS", place);
+    let call = Call { what: "Quadlet", most: PATIENCE, signals: None };
+    let output = run(command, None, call, RuntimeError::io("running Quadlet's generator")).ok()?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let complaint = text.lines().find(|line| !line.contains("Loading source unit file"))?;
     Some(complaint.split_once("]: ").map_or(complaint, |(_, said)| said).to_owned())

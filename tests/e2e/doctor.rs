@@ -31,6 +31,7 @@ fn what_this_host_keeps_and_what_it_does_not() {
         "network-backend",
         "seccomp",
         "runtime-dir",
+        "runtime-room",
         "swap",
         "linger",
         "clock",

@@ -29,6 +29,18 @@ fn exit_codes_are_the_commands_own_and_nothing_is_left() {
 }
 
 #[test]
+fn a_config_with_errors_is_2_as_for_every_other_command() {
+    let sandbox = Sandbox::with("version: 1\nnetwork: {allow: [1]}\n", "version: 1\n");
+    for args in [&["run", "--", "true"][..], &["agent"], &["validate"], &["compile", "--", "true"]] {
+        let output = sandbox.command(args).output().unwrap();
+        assert_eq!(code(&output), 2, "{args:?}: {}", text(&output.stderr));
+    }
+    let without = Sandbox::new();
+    let output = without.command(&["agent"]).output().unwrap();
+    assert_eq!(code(&output), 2, "no command to run: {}", text(&output.stderr));
+}
+
+#[test]
 fn a_timeout_ends_the_container_and_keeps_what_was_printed() {
     let sandbox = Sandbox::new();
     let start = Instant::now();

@@ -147,7 +147,7 @@ fn it_refuses_the_home_its_parents_and_directories_that_hold_its_own_config() {
         let mut command = sandbox.command(&["run", "--", "true"]);
         command.current_dir(&dir).envs(allowlist.map(|list| ("SANDBOXC_ALLOWLIST", list)));
         let output = command.output().unwrap();
-        assert_eq!(code(&output), 125, "{}: {}", dir.display(), text(&output.stderr));
+        assert_eq!(code(&output), 2, "{}: {}", dir.display(), text(&output.stderr));
         assert!(text(&output.stderr).contains("workspace-refused"), "{}: {}", dir.display(), text(&output.stderr));
     }
     assert_eq!(sandbox.sh("echo works"), "works\n");
@@ -155,7 +155,7 @@ fn it_refuses_the_home_its_parents_and_directories_that_hold_its_own_config() {
     let link = sandbox.scratch("link");
     std::os::unix::fs::symlink(&home, &link).unwrap();
     let output = sandbox.command(&["run", "--repo", link.to_str().unwrap(), "--", "true"]).output().unwrap();
-    assert_eq!(code(&output), 125, "{}", text(&output.stderr));
+    assert_eq!(code(&output), 2, "{}", text(&output.stderr));
 }
 
 #[test]

@@ -132,6 +132,6 @@ fn a_link_that_was_there_before_is_followed_once_when_the_config_is_read_and_nev
     fs::remove_file(repo.join("data")).unwrap();
     symlink(ground.sandbox.scratch("private"), repo.join("data")).unwrap();
     let output = ground.run(&ground.podman_before("never", "true"), LOOK);
-    assert_eq!(code(&output), 125);
+    assert_eq!(code(&output), 2);
     assert!(text(&output.stderr).contains("outside the workspace"), "{}", text(&output.stderr));
 }

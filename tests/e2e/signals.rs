@@ -1,10 +1,10 @@
-//! Signals and terminals.
+//! Signals without a terminal.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Sandbox, code, left_over, signal, text};
+use crate::harness::{Sandbox, left_over, signal};
 
 /// A command that says `ready` first, then stays; what it prints later can be read from the result.
 fn ready(sandbox: &Sandbox, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
@@ -72,113 +72,79 @@ fn term_and_hup_tear_down_at_any_time() {
     }
 }
 
-/// Runs a Python program that has `argv` of a session on a terminal in `sys.argv[1:]`.
-fn on_a_terminal(sandbox: &Sandbox, program: &str, script: &str) -> String {
-    let run = sandbox.command(&[]);
-    let mut command = std::process::Command::new("python3");
-    command.args(["-c", program]).arg(run.get_program()).args(["run", "--", "sh", "-c", script]);
-    command.current_dir(sandbox.repo()).env("XDG_CONFIG_HOME", sandbox.config_home()).env("TERM", "xterm");
-    let output = command.output().unwrap();
-    assert_eq!(code(&output), 0, "{}\n{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
-}
-
-const PTY: &str = "
-import fcntl, os, pty, select, signal, struct, sys, termios, time
-def size(fd, rows, columns):
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
-def start():
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execv(sys.argv[1], sys.argv[1:])
-    return pid, fd
-seen = b''
-def expect(fd, text, seconds=60):
-    global seen
-    until = time.time() + seconds
-    while text not in seen:
-        left = until - time.time()
-        assert left > 0, (text, seen)
-        if select.select([fd], [], [], left)[0]:
-            try:
-                seen += os.read(fd, 65536)
-            except OSError:
-                assert text in seen, (text, seen)
-    seen = seen.split(text, 1)[1]
-def end(pid):
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-";
-
+/// The name of a process may hold a line break; read by lines, the rest of it is another process.
 #[test]
-fn a_terminal_has_its_size_its_resizes_and_its_interrupts() {
+fn an_interrupt_reaches_the_command_and_no_process_that_it_names() {
     let sandbox = Sandbox::new();
-    let program = format!(
-        "{PTY}
-pid, fd = start()
-size(fd, 33, 77)
-expect(fd, b'ready')
-os.write(fd, b'size\\n'); expect(fd, b'33 77')
-size(fd, 44, 101); time.sleep(1)
-os.write(fd, b'size\\n'); expect(fd, b'44 101')
-os.write(fd, b'\\x03'); expect(fd, b'interrupted')
-os.write(fd, b'quit\\n'); expect(fd, b'bye')
-print(end(pid))"
-    );
-    let script = "trap 'echo interrupted' INT; tty >/dev/null && echo ready
-        while :; do read line || continue; case $line in size) stty size;; quit) echo bye; exit 5;; esac; done";
-    assert_eq!(on_a_terminal(&sandbox, &program, script), "5\n");
-}
-
-/// `sandboxc run -- agent | tee log`: the keyboard's Ctrl-C goes to the whole group, and podman must not end by it.
-#[test]
-fn an_interrupt_reaches_the_command_when_only_stdin_is_a_terminal() {
-    let sandbox = Sandbox::new();
-    let program = format!(
-        "{PTY}
-master, slave = pty.openpty()
-r, w = os.pipe()
-pid = os.fork()
-if pid == 0:
-    os.setsid()
-    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
-    os.dup2(slave, 0)
-    os.dup2(w, 1)
-    os.execv(sys.argv[1], sys.argv[1:])
-os.close(w)
-expect(r, b'ready')
-os.write(master, b'typed\\n'); expect(r, b'read typed')
-os.write(master, b'\\x03'); expect(r, b'interrupted')
-print(end(pid))"
-    );
-    let script =
-        "trap 'echo interrupted; exit 4' INT; echo ready; read line; echo read $line; while :; do sleep 0.1; done";
-    assert_eq!(on_a_terminal(&sandbox, &program, script), "4\n");
+    let mut bystander = std::process::Command::new("sleep").arg("300").spawn().unwrap();
+    for name in [format!("a\n{} b", bystander.id()), "a\n-1 b".to_owned(), "podman-init".to_owned()] {
+        let program = format!(
+            "import os, signal, sys, time
+open('/proc/self/comm', 'w').write({name:?})
+def interrupted(*_): os.write(1, b'interrupted\\n'); sys.exit(7)
+signal.signal(signal.SIGINT, interrupted)
+os.write(1, b'ready\\n')
+time.sleep(60)"
+        );
+        let mut child = sandbox
+            .command(&["run", "--", "python3", "-c", &program])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("ready"));
+        signal(child.id(), "INT");
+        let next = lines.next();
+        assert_eq!(next.as_deref(), Some("interrupted"), "{name:?}: {:?}", child.wait());
+        assert_eq!(child.wait().unwrap().code(), Some(7), "{name:?}");
+        assert!(bystander.try_wait().unwrap().is_none(), "{name:?} reached a process outside");
+    }
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
 }
 
 #[test]
-fn a_closed_terminal_leaves_no_orphan() {
+fn usr1_and_quit_are_the_commands_and_it_goes_on() {
     let sandbox = Sandbox::alone();
-    let program = format!(
-        "{PTY}
-pid, fd = start()
-expect(fd, b'ready')
-os.close(fd)
-print(end(pid))"
-    );
-    assert_eq!(on_a_terminal(&sandbox, &program, "trap '' HUP; echo ready; sleep 100"), "129\n");
+    // A helper of the command's must not end by a message for the command.
+    let traps = "sleep 200 & trap 'echo usr1' USR1; trap 'echo usr2' USR2; trap 'echo quit' QUIT";
+    let (mut child, mut reader) = ready(&sandbox, traps);
+    for (name, expected) in [("USR1", "usr1\n"), ("USR2", "usr2\n"), ("QUIT", "quit\n")] {
+        signal(child.id(), name);
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        assert_eq!(line, expected);
+    }
+    assert!(child.try_wait().unwrap().is_none());
+    std::thread::sleep(Duration::from_millis(2500));
+    signal(child.id(), "QUIT");
+    std::thread::sleep(Duration::from_millis(300));
+    signal(child.id(), "QUIT");
+    assert_eq!(child.wait().unwrap().code(), Some(131), "twice ends the sandbox");
+    assert_eq!(left_over(), [""; 0]);
+    // A command that does not handle it ends by it, as under `podman run`.
+    let (mut child, _reader) = ready(&sandbox, "true");
+    signal(child.id(), "USR1");
+    assert_eq!(child.wait().unwrap().code(), Some(138));
     assert_eq!(left_over(), [""; 0]);
 }
 
 #[test]
-fn a_session_is_suspended_and_goes_on() {
-    let sandbox = Sandbox::new();
-    let program = format!(
-        "{PTY}
-pid, fd = start()
-expect(fd, b'ready')
-os.kill(pid, signal.SIGTSTP); time.sleep(1); os.kill(pid, signal.SIGCONT)
-os.write(fd, b'on\\n'); expect(fd, b'went on')
-print(end(pid))"
-    );
-    assert_eq!(on_a_terminal(&sandbox, &program, "echo ready; read line; echo went $line; exit 6"), "6\n");
+fn every_other_signal_that_would_end_the_runner_tears_down() {
+    let sandbox = Sandbox::alone();
+    for (name, expected) in [("ALRM", 142), ("XCPU", 152), ("VTALRM", 154), ("IO", 157), ("ABRT", 134), ("41", 169)] {
+        let (mut child, _reader) = ready(&sandbox, "trap '' ALRM USR1 TERM");
+        signal(child.id(), name);
+        assert_eq!(child.wait().unwrap().code(), Some(expected), "{name}");
+        assert_eq!(left_over(), [""; 0], "after {name}");
+    }
+    for (name, expected) in [("USR1", 138), ("QUIT", 131), ("INT", 130), ("PROF", 155)] {
+        let run = sandbox.command(&["run", "--", "sleep", "60"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut child = run.unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        signal(child.id(), name);
+        assert_eq!(child.wait().unwrap().code(), Some(expected), "{name} during the set-up");
+        assert_eq!(left_over(), [""; 0], "{name} during the set-up");
+    }
 }

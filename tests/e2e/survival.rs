@@ -244,7 +244,7 @@ fn a_podman_that_is_killed_midway_leaves_nothing() {
     let wrapper = bin.join("podman");
     for delay in ["0.05", "0.2", "0.4"] {
         let text_of = format!(
-            "#!/bin/sh\ncase \"$1 $2\" in\n'kube play') /usr/bin/podman \"$@\" <&0 & sleep {delay}; kill -9 $!; exit 137;;\nesac\nexec /usr/bin/podman \"$@\"\n"
+            "#!/bin/sh\ncase \"$*\" in\n*'kube play'*) /usr/bin/podman \"$@\" <&0 & sleep {delay}; kill -9 $!; exit 137;;\nesac\nexec /usr/bin/podman \"$@\"\n"
         );
         std::fs::write(&wrapper, text_of).unwrap();
         Command::new("chmod").arg("755").arg(&wrapper).status().unwrap();

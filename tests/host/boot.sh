@@ -36,6 +36,10 @@ mount -t tmpfs -o mode=755,nosuid,nodev tmpfs run
 mkdir run/small
 mount -t tmpfs -o mode=700,uid=1000,gid=1000,size=64m,nosuid,nodev tmpfs run/small
 
+# Small enough for a test to fill, and more than any test needs.
+mkdir -p run/systemd/logind.conf.d
+printf '[Login]\nRuntimeDirectorySize=256M\n' >run/systemd/logind.conf.d/size.conf
+
 mkdir run/outer
 pivot_root . run/outer
 umount -l /run/outer

@@ -194,6 +194,7 @@ fn one_module_opens_outputs() {
         // A file of /proc/sys.
         "router/gate.rs",
         "runtime/image.rs",
+        "runtime/lock.rs",
         "runtime/materials.rs",
         "runtime/output.rs",
         "runtime/podman.rs",
@@ -210,6 +211,97 @@ fn one_module_opens_outputs() {
         if let Some(word) = words.iter().find(|word| code.contains(*word)) {
             let fine = known.contains(&name) || name.ends_with("tests.rs");
             assert!(fine, "{name} has {word}: open what a person named by `runtime/output`");
+        }
+    }
+}
+
+/// Files of the rooms with effects that have one of the words, without those that may.
+fn users_of(words: &[&str], known: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in sources(&root().join("src")) {
+        let name = path.strip_prefix(root().join("src")).unwrap().to_str().unwrap().to_owned();
+        let is_test = name.ends_with("tests.rs");
+        if !["runtime", "cli"].contains(&room(&path).as_str()) || is_test || known.contains(&name.as_str()) {
+            continue;
+        }
+        let code = code(&path);
+        found.extend(words.iter().filter(|word| code.contains(**word)).map(|word| format!("{name} has {word}")));
+    }
+    found
+}
+
+/// A number may be anybody's by the time that a signal is sent, and 0, 1 and -1 are groups, init and everybody.
+#[test]
+fn one_module_makes_processes_of_numbers_and_sends_signals() {
+    let words = ["kill_process", "pidfd_open", "pidfd_send_signal", "Pid::from_raw", "signal_name(", "\"kill\""];
+    // In tests it kills its own process.
+    let known = ["runtime/process.rs", "runtime/signals.rs", "runtime/fault.rs"];
+    assert_eq!(users_of(&words, &known), [""; 0], "use `runtime/process`");
+}
+
+/// A name, a label or a path in a table of podman's may hold what ends a field or a line.
+#[test]
+fn what_podman_lists_and_describes_is_json_and_read_by_one_function() {
+    let words = ["--format", "\"inspect\"", "\"top\"", "\"ls\"]", "\"logs\", \"-"];
+    assert_eq!(users_of(&words, &["runtime/podman.rs", "runtime/objects.rs"]), [""; 0], "use `Podman::json`");
+}
+
+/// Text that is split must be the kernel's or our own, or somebody's words that nothing depends on.
+#[test]
+fn no_text_that_an_agent_can_shape_is_split_into_fields() {
+    let words =
+        ["split_whitespace", "split_ascii_whitespace", ".lines()", "splitn(", "split_once(", "rsplit(", "rsplitn("];
+    let known = [
+        // What a person typed.
+        "cli/explain.rs",
+        // Files of the kernel's, whose names are escaped or numbers.
+        "runtime/cgroup.rs",
+        "runtime/conmon.rs",
+        "runtime/host.rs",
+        "runtime/pins.rs",
+        "runtime/process.rs",
+        "runtime/signals.rs",
+        "runtime/doctor/host.rs",
+        "runtime/doctor/probe.rs",
+        // conmon's frames: it splits what a container writes at line breaks itself.
+        "runtime/ctrlog.rs",
+        "runtime/netlog.rs",
+        // podman's version, and its last error for people.
+        "runtime/podman.rs",
+        "runtime/doctor/podman.rs",
+        // A loader's list of this host's libraries, Quadlet's complaint for people.
+        "runtime/router_image.rs",
+        "runtime/systemd.rs",
+        // Lines are shown one by one, or searched; none of their fields is used.
+        "runtime/logs.rs",
+        "runtime/redact.rs",
+        // Formats whose syntax the agent may use as it likes: certificates, git's settings.
+        "runtime/materials/pem.rs",
+        "runtime/watch/gitconfig.rs",
+    ];
+    assert_eq!(users_of(&words, &known), [""; 0], "read JSON, or say here whose text it is");
+}
+
+/// Whoever holds a lock may be stopped, and a program may wait for something itself.
+#[test]
+fn no_wait_is_without_an_end() {
+    let locks = ["flock(", "FlockOperation", ".try_lock()", ".lock_shared()"];
+    assert_eq!(users_of(&locks, &["runtime/lock.rs"]), [""; 0], "use `runtime/lock`");
+    // The command of a session, which ends by a signal or its deadline, and builds, which a person looks at.
+    let waits = [".output()", ".status()", "wait_with_output", "child.wait()"];
+    let known = ["runtime/call.rs", "runtime/exec.rs", "runtime/image.rs"];
+    assert_eq!(users_of(&waits, &known), [""; 0], "use `runtime/call`");
+}
+
+/// A value that takes a lock when it goes waits for ever if it goes while the lock is held.
+#[test]
+fn nothing_waits_when_it_is_dropped() {
+    for path in sources(&root().join("src/runtime")) {
+        for drop in code(&path).split("fn drop(&mut self)").skip(1) {
+            let body = drop.split("\n    }\n").next().unwrap();
+            for word in ["guard(", "Lock::take", ".join()", ".recv()"] {
+                assert!(!body.contains(word), "{}: a `drop` has {word}", path.display());
+            }
         }
     }
 }

@@ -4,9 +4,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use super::{Check, Subject};
+use super::super::RuntimeError;
+use super::super::call::{Call, run};
+use super::super::registry::Registry;
+use super::{Check, Subject, told};
 
 /// Certificates of the day are not valid before this (2026-01-01): a clock that is behind it is wrong.
 const NOT_BEFORE: u64 = 1_767_225_600;
@@ -23,6 +26,7 @@ pub(super) fn checks(subject: &Subject<'_>) -> Vec<Check> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     vec![
         runtime_dir(subject.runtime_dir.as_deref(), uid),
+        room(subject.registry.map(Registry::check_room)),
         controllers(read(&format!("{cgroup}/cgroup.controllers")).as_deref()),
         swap(&meminfo, Path::new(&cgroup).join("memory.swap.max").exists()),
         memory(&meminfo),
@@ -34,7 +38,10 @@ pub(super) fn checks(subject: &Subject<'_>) -> Vec<Check> {
 
 /// Asked, since the variable may be missing or somebody else's, and the name may come from a directory service.
 fn user_name() -> String {
-    let output = Command::new("id").arg("-un").output();
+    let mut command = Command::new("id");
+    command.arg("-un");
+    let call = Call { what: "id", most: Duration::from_secs(30), signals: None };
+    let output = run(command, None, call, RuntimeError::io("running id"));
     let name = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     if name.is_empty() { "$USER".to_owned() } else { name }
 }
@@ -52,6 +59,16 @@ fn runtime_dir(dir: Option<&Path>, uid: u32) -> Check {
             Check::broken(check, promise, found, mend)
         }
         Err(error) => Check::broken(check, promise, format!("{}: {error}", dir.display()), mend),
+    }
+}
+
+/// Files of running containers can fill it, and then nothing starts.
+fn room(asked: Option<Result<(), RuntimeError>>) -> Check {
+    let (check, promise) = ("runtime-room", "the runtime directory has room for another sandbox");
+    match asked {
+        Some(Ok(())) => Check::kept(check, promise, "it has"),
+        Some(Err(error)) => Check::broken(check, promise, told(&error), "sandboxc gc"),
+        None => Check::broken(check, promise, "there is no runtime directory", "log in through systemd"),
     }
 }
 

@@ -56,11 +56,8 @@ fn holes(version: Full) -> Check {
 /// What `podman info` says. One call, which also shows that podman works at all.
 pub(super) fn info(podman: &Podman) -> Vec<Check> {
     let promise = "podman works for this user";
-    let value = podman.call("podman info", &["info", "--format", "json"], None).and_then(|text| {
-        serde_json::from_str(&text).map_err(|error| super::RuntimeError::Host(format!("podman info: {error}")))
-    });
-    match value {
-        Ok(value) => judge(&value),
+    match podman.json("podman info", &["info"]) {
+        Ok(values) => judge(values.first().unwrap_or(&Value::Null)),
         Err(error) => vec![Check::broken("podman-info", promise, told(&error), "podman system migrate")],
     }
 }

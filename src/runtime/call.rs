@@ -1,0 +1,146 @@
+//! Running a program of this host to its end, which always comes: by itself, by time, or by a signal.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::Signal;
+
+use super::RuntimeError;
+use super::process::Process;
+use super::signals::Signals;
+
+/// How long a program may go on after a signal asked for the end: what is cut off leaves more to clean up.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// From SIGTERM to SIGKILL.
+const INSIST: Duration = Duration::from_secs(5);
+
+/// How often signals are looked for. A program that ends is noticed at once.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a call is bounded by, and what it is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call<'a> {
+    /// For the error line.
+    pub what: &'a str,
+    /// How long it may take.
+    pub most: Duration,
+    /// Signals that cut it short.
+    pub signals: Option<&'a Signals>,
+}
+
+/// Runs it with these bytes on stdin, or nothing, and gives everything it says. Only failing to start it, or cutting it short,
+/// is an error; `missing` makes the error of a program that cannot be started.
+pub(super) fn run(
+    mut command: Command,
+    stdin: Option<&[u8]>,
+    call: Call<'_>,
+    missing: impl FnOnce(io::Error) -> RuntimeError,
+) -> Result<Output, RuntimeError> {
+    // Files in memory instead of pipes: a container whose log driver is `passthrough` keeps podman's own stdout open for as
+    // long as it lives, a program that does not read could block us, and no full disk is in the way of a teardown.
+    let doing = || RuntimeError::io("making a file in memory");
+    let (mut stdout, mut stderr) = (memory().map_err(doing())?, memory().map_err(doing())?);
+    command.stdin(match stdin {
+        Some(bytes) => Stdio::from(holding(bytes).map_err(doing())?),
+        None => Stdio::null(),
+    });
+    command.stdout(stdout.try_clone().map_err(doing())?).stderr(stderr.try_clone().map_err(doing())?);
+    // A terminal's Ctrl-C is for us to act on; by itself it would leave a set-up or a teardown half done.
+    command.process_group(0);
+    let mut child = command.spawn().map_err(missing)?;
+    let status = wait(&mut child, call)?;
+    Ok(Output { status, stdout: read_back(&mut stdout)?, stderr: read_back(&mut stderr)? })
+}
+
+/// Waits for the end, or brings it about.
+fn wait(child: &mut Child, call: Call<'_>) -> Result<ExitStatus, RuntimeError> {
+    let doing = || RuntimeError::io(format!("{}: waiting", call.what));
+    let process = Process::of_child(child).map_err(doing())?;
+    let until = Instant::now() + call.most;
+    let mut asked: Option<(Instant, i32)> = None;
+    loop {
+        pause(&process, LOOK.min(until.saturating_duration_since(Instant::now())));
+        if let Some(status) = child.try_wait().map_err(doing())? {
+            return Ok(status);
+        }
+        if let Some(Err(RuntimeError::Interrupted(signal))) = call.signals.map(Signals::check) {
+            asked = asked.or(Some((Instant::now() + GRACE, signal)));
+        }
+        let error = match asked {
+            Some((grace, signal)) if Instant::now() >= grace => RuntimeError::Interrupted(signal),
+            _ if Instant::now() >= until => RuntimeError::Podman {
+                what: call.what.to_owned(),
+                said: format!("no answer within {} s", call.most.as_secs()),
+            },
+            _ => continue,
+        };
+        process.signal(Signal::TERM);
+        pause(&process, INSIST);
+        process.signal(Signal::KILL);
+        child.wait().map_err(doing())?;
+        return Err(error);
+    }
+}
+
+/// Until the process ends, at most so long.
+fn pause(process: &Process, most: Duration) {
+    let most = Timespec { tv_sec: i64::try_from(most.as_secs()).unwrap_or(1), tv_nsec: most.subsec_nanos().into() };
+    // A signal cuts it short, and is looked for anyway.
+    let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&most));
+}
+
+fn memory() -> io::Result<File> {
+    Ok(File::from(memfd_create("output", MemfdFlags::CLOEXEC)?))
+}
+
+fn holding(bytes: &[u8]) -> io::Result<File> {
+    let mut file = memory()?;
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn read_back(file: &mut File) -> Result<Vec<u8>, RuntimeError> {
+    let mut bytes = Vec::new();
+    file.rewind()
+        .and_then(|()| file.read_to_end(&mut bytes))
+        .map_err(RuntimeError::io("reading a program's output"))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, stdin: Option<&[u8]>, most: Duration) -> Result<Output, RuntimeError> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        run(command, stdin, Call { what: "the test", most, signals: None }, RuntimeError::NoPodman)
+    }
+
+    #[test]
+    fn a_call_that_does_not_end_is_ended_and_one_that_does_is_not() {
+        let begin = Instant::now();
+        for stubborn in ["exec sleep 60", "trap '' TERM; while :; do sleep 1; done"] {
+            let slow = shell(stubborn, None, Duration::from_millis(200));
+            assert!(
+                matches!(&slow, Err(RuntimeError::Podman { what, said })
+                if what == "the test" && said.contains("no answer within")),
+                "{slow:?}"
+            );
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+        let long = "x".repeat(1 << 20);
+        let script = "wc -c; read -r _ _ _ _ group _ </proc/self/stat; echo $group; echo $$ >&2; exit 3";
+        let output = shell(script, Some(long.as_bytes()), Duration::from_secs(60)).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(text(&output.stdout), format!("1048576\n{}", text(&output.stderr)), "a process group of its own");
+    }
+}

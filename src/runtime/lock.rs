@@ -1,0 +1,99 @@
+//! Locks between processes: files whose lock the kernel frees with their holder.
+//!
+//! No wait for one is without an end: a holder may be stopped, or wait for something itself.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::RuntimeError;
+
+/// How often a lock that somebody holds is tried again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What a wait is bounded by.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    /// Time.
+    pub most: Duration,
+    /// Whatever else ends it, such as a signal.
+    pub may_go_on: &'a dyn Fn() -> Result<(), RuntimeError>,
+}
+
+/// A lock that is held until this is dropped. Children do not inherit it.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code, reason = "held for its lock")] File);
+
+impl Lock {
+    /// Takes it if nobody has it. The file is made if missing, and never opened through a link.
+    pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
+        let file = open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Takes it as soon as it is free.
+    pub fn take(path: &Path, wait: Wait<'_>) -> Result<Self, RuntimeError> {
+        let until = Instant::now() + wait.most;
+        loop {
+            let doing = RuntimeError::io(format!("locking {}", path.display()));
+            if let Some(lock) = Self::try_take(path).map_err(doing)? {
+                return Ok(lock);
+            }
+            (wait.may_go_on)()?;
+            if Instant::now() >= until {
+                return Err(RuntimeError::Host(format!(
+                    "{} has been locked by another process for {} s; `fuser {}` shows which",
+                    path.display(),
+                    wait.most.as_secs(),
+                    path.display()
+                )));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
+        .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_by_time_by_a_signal_and_by_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = Lock::try_take(&path).unwrap().unwrap();
+        assert!(Lock::try_take(&path).unwrap().is_none());
+        let short = Wait { most: Duration::from_millis(30), may_go_on: &|| Ok(()) };
+        let said = Lock::take(&path, short).unwrap_err().to_string();
+        assert!(said.contains("locked by another process"), "{said}");
+        let asked = Wait { most: Duration::from_secs(60), may_go_on: &|| Err(RuntimeError::Interrupted(15)) };
+        assert!(matches!(Lock::take(&path, asked), Err(RuntimeError::Interrupted(15))));
+        drop(held);
+        Lock::take(&path, asked).unwrap();
+    }
+
+    #[test]
+    fn a_link_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), dir.path().join("lock")).unwrap();
+        assert!(Lock::try_take(&dir.path().join("lock")).is_err());
+        assert!(!dir.path().join("elsewhere").exists());
+    }
+}
