@@ -1,7 +1,30 @@
 //! Git over smart HTTP (gitprotocol-http, gitprotocol-pack): which refs a push would change, read before anything of it
 //! goes up, and refusals that git shows to its user.
 
-/// One line of a push: what a ref was, and what it shall be. Object ids are lower-case hexadecimal; zeros are no object.
+mod packet;
+
+use self::packet::{Packet, Packets, line};
+
+/// Bytes of commands that one push may have: a few thousand refs.
+const MOST: usize = 1 << 20;
+
+/// Capabilities that the head of a push may ask for (gitprotocol-capabilities). `push-cert` is none of them: it puts the commands
+/// into a signed text. What nobody knows may mean anything.
+const CAPABILITIES: [&str; 11] = [
+    "report-status",
+    "report-status-v2",
+    "side-band-64k",
+    "quiet",
+    "atomic",
+    "ofs-delta",
+    "delete-refs",
+    "push-options",
+    "object-format",
+    "agent",
+    "session-id",
+];
+
+/// One line of a push: what a ref was, and what it shall be. Object ids are hexadecimal; zeros are no object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefUpdate {
     /// The object that the client saw there; zeros where it makes the ref.
@@ -12,28 +35,135 @@ pub struct RefUpdate {
     pub name: String,
 }
 
+impl RefUpdate {
+    /// True if the ref shall be gone.
+    pub fn deletes(&self) -> bool {
+        self.new.bytes().all(|digit| digit == b'0')
+    }
+}
+
 /// Reads the commands at the head of a `git-receive-pack` body. The body must be sent as it came, without a content
 /// encoding.
-#[derive(Clone, Debug, Default)]
-pub struct Commands {}
+#[derive(Debug, Default)]
+pub struct Commands {
+    packets: Packets,
+    updates: Vec<RefUpdate>,
+    capabilities: Vec<String>,
+    read: usize,
+    done: bool,
+}
 
 impl Commands {
     /// Takes more of the body. True once all commands are there: what follows is the pack, which nobody reads. The error
     /// is for `git`'s user.
-    pub fn push(&mut self, _bytes: &[u8]) -> Result<bool, String> {
-        Err("pushes cannot be read yet".to_owned())
+    pub fn push(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        if self.done {
+            return Ok(true);
+        }
+        self.read += bytes.len();
+        self.packets.push(bytes);
+        while let Some(packet) = self.packets.next()? {
+            match packet {
+                Packet::Flush => {
+                    self.done = true;
+                    return Ok(true);
+                }
+                Packet::Data(line) => self.line(&line)?,
+            }
+        }
+        if self.read > MOST { Err("this push changes more refs than the sandbox reads".to_owned()) } else { Ok(false) }
     }
 
     /// The body has ended. An error if it did so inside of the commands; a body of nothing but the end mark changes nothing
     /// (git sends it to see whether it may push).
     pub fn end(&self) -> Result<(), String> {
-        Err("pushes cannot be read yet".to_owned())
+        if self.done { Ok(()) } else { Err("this push ends before its commands do".to_owned()) }
     }
 
     /// The commands so far.
     pub fn updates(&self) -> &[RefUpdate] {
-        &[]
+        &self.updates
     }
+
+    fn line(&mut self, line: &[u8]) -> Result<(), String> {
+        let first = self.updates.is_empty() && self.capabilities.is_empty();
+        let (command, capabilities) = match line.iter().position(|byte| *byte == 0) {
+            Some(at) if first => {
+                let (command, rest) = line.split_at_checked(at).unwrap_or_default();
+                (command, rest.get(1..))
+            }
+            Some(_) => return Err(malformed()),
+            None => (line, None),
+        };
+        let command = std::str::from_utf8(command).map_err(|_| malformed())?;
+        // Git ends lines, others need not.
+        let command = command.strip_suffix('\n').unwrap_or(command);
+        // What a clone does not have says nothing of refs.
+        if let Some(id) = command.strip_prefix("shallow ") {
+            return if capabilities.is_none() && is_id(id) { Ok(()) } else { Err(malformed()) };
+        }
+        if let Some(capabilities) = capabilities {
+            self.capabilities(capabilities)?;
+        }
+        if command.starts_with("push-cert") {
+            return Err("signed pushes hide which refs they change; push without --signed".to_owned());
+        }
+        let mut parts = command.splitn(3, ' ');
+        let (Some(old), Some(new), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(malformed());
+        };
+        if !is_id(old) || !is_id(new) || old.len() != new.len() || !is_ref(name) {
+            return Err(malformed());
+        }
+        // Twice, and servers may take either.
+        if self.updates.iter().any(|update| update.name == name) {
+            return Err(format!("this push names {name} twice"));
+        }
+        self.updates.push(RefUpdate { old: old.to_owned(), new: new.to_owned(), name: name.to_owned() });
+        Ok(())
+    }
+
+    fn capabilities(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let text = std::str::from_utf8(bytes).map_err(|_| malformed())?;
+        for word in text.split(' ').map(|word| word.trim_end_matches('\n')).filter(|word| !word.is_empty()) {
+            let name = word.split('=').next().unwrap_or_default();
+            if name == "push-cert" {
+                return Err("signed pushes hide which refs they change; push without --signed".to_owned());
+            }
+            if !CAPABILITIES.contains(&name) {
+                let shown: String = name.chars().filter(|c| c.is_ascii_graphic()).take(40).collect();
+                return Err(format!("this push uses `{shown}`, which the sandbox does not know"));
+            }
+            self.capabilities.push(word.to_owned());
+        }
+        Ok(())
+    }
+
+    fn can(&self, name: &str) -> bool {
+        self.capabilities.iter().any(|word| word == name)
+    }
+}
+
+fn malformed() -> String {
+    "this push is malformed".to_owned()
+}
+
+/// An object id: SHA-1, or SHA-256.
+fn is_id(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A name that git itself takes (git-check-ref-format), below `refs/`.
+fn is_ref(name: &str) -> bool {
+    let odd = |c: char| c.is_control() || " ~^:?*[\\\u{7f}".contains(c);
+    let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+    name.starts_with("refs/")
+        && name.len() <= 1024
+        && !name.contains(odd)
+        && name.split('/').all(part)
+        && !name.contains("..")
+        && !name.contains("@{")
+        && !name.ends_with('.')
 }
 
 /// What a git client gets instead of the host's answer: status 200, since it shows the body of nothing else.
@@ -45,16 +175,56 @@ pub struct Refused {
     pub body: Vec<u8>,
 }
 
-/// Refuses a push whose commands were read as far as this; git shows `remote: TEXT` and each ref as rejected.
-pub fn refuse_push(_commands: &Commands, _text: &str) -> Refused {
-    Refused { content_type: "application/x-git-receive-pack-result", body: Vec::new() }
+/// Refuses a push whose commands were read as far as this; git shows `remote: TEXT`, and each ref as rejected. `why` is said of
+/// a ref; None where nothing speaks against it but the others.
+pub fn refuse_push(commands: &Commands, text: &str, why: impl Fn(&RefUpdate) -> Option<String>) -> Refused {
+    let mut report = Vec::new();
+    if commands.can("report-status") || commands.can("report-status-v2") {
+        line(&mut report, b"unpack ok\n");
+        for update in commands.updates() {
+            let why = why(update).unwrap_or_else(|| "refused with the others".to_owned());
+            line(&mut report, format!("ng {} {}\n", update.name, one_line(&why)).as_bytes());
+        }
+        report.extend(b"0000");
+    }
+    let mut body = Vec::new();
+    if commands.can("side-band-64k") {
+        for said in text.lines() {
+            line(&mut body, &[b"\x02", one_line(said).as_bytes(), b"\n"].concat());
+        }
+        for part in report.chunks(packet::MOST - 1) {
+            line(&mut body, &[b"\x01", part].concat());
+        }
+        body.extend(b"0000");
+    } else {
+        body = report;
+    }
+    Refused { content_type: "application/x-git-receive-pack-result", body }
 }
 
 /// Refuses `info/refs?service=SERVICE`; git shows `remote error: TEXT`.
-pub fn refuse_refs(push: bool, _text: &str) -> Refused {
-    let content_type = match push {
-        true => "application/x-git-receive-pack-advertisement",
-        false => "application/x-git-upload-pack-advertisement",
+pub fn refuse_refs(push: bool, text: &str) -> Refused {
+    let (content_type, service) = match push {
+        true => ("application/x-git-receive-pack-advertisement", "git-receive-pack"),
+        false => ("application/x-git-upload-pack-advertisement", "git-upload-pack"),
     };
-    Refused { content_type, body: Vec::new() }
+    let mut body = Vec::new();
+    line(&mut body, format!("# service={service}\n").as_bytes());
+    body.extend(b"0000");
+    line(&mut body, format!("ERR {}\n", one_line(text)).as_bytes());
+    Refused { content_type, body }
 }
+
+/// Refuses a fetch; git shows `remote error: TEXT`.
+pub fn refuse_fetch(text: &str) -> Refused {
+    let mut body = Vec::new();
+    line(&mut body, format!("ERR {}\n", one_line(text)).as_bytes());
+    Refused { content_type: "application/x-git-upload-pack-result", body }
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(900).collect()
+}
+
+#[cfg(test)]
+mod tests;
