@@ -1,17 +1,16 @@
-//! No real value in anything that we write: each is replaced wherever it shows up, also in base64 and URL-encoded.
+//! No real value in anything that we write: each is replaced wherever it shows up, in every form that the router clears answers
+//! of ([`forms`]).
 //!
 //! What the router is given by GitHub is known to the router alone, so it goes by its looks.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use aho_corasick::{AhoCorasick, MatchKind};
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use serde::{Deserialize, Serialize};
 
 use super::RuntimeError;
+use crate::router::clear::Replacer;
+use crate::router::credential::forms;
 
 /// What stands in its place.
 pub const REDACTED: &str = "[redacted]";
@@ -19,8 +18,8 @@ pub const REDACTED: &str = "[redacted]";
 /// A form of a value that is shorter than this is a word like any other, and replacing it would leave nothing readable.
 const SHORTEST: usize = 4;
 
-/// A form of a part of a value, in base64.
-const SHORTEST_ENCODED: usize = 6;
+/// A line of a value that is shorter than this does not stand for it.
+const SHORTEST_LINE: usize = 16;
 
 /// How GitHub's installation tokens begin.
 const MINTED: &str = "ghs_";
@@ -41,23 +40,22 @@ pub struct Known {
 /// Replaces the values of one session. Works on whole lines, so that no value is split between two calls.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
-    forms: Option<AhoCorasick>,
-    count: usize,
+    forms: Option<Replacer>,
     surrogates: Vec<String>,
 }
 
 impl Redactor {
     /// For all that is known.
     pub fn new(known: Known) -> Result<Self, RuntimeError> {
-        let forms: BTreeSet<String> = known.values.iter().flat_map(|value| forms(value)).collect();
-        let plain = Self { surrogates: known.surrogates, ..Self::default() };
-        if forms.is_empty() {
-            return Ok(plain);
-        }
-        // The longest, so that no rest of an encoded form stays.
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&forms);
-        let failed = |error| RuntimeError::Host(format!("preparing the redaction of logs: {error}"));
-        Ok(Self { forms: Some(automaton.map_err(failed)?), count: forms.len(), ..plain })
+        // A key of several lines shows up a line at a time.
+        let lines = |value: &'_ String| {
+            let lines = value.lines().filter(|line| line.len() >= SHORTEST_LINE).map(str::to_owned);
+            std::iter::once(value.clone()).chain(lines).collect::<Vec<_>>()
+        };
+        let parts = known.values.iter().flat_map(lines);
+        let all = parts.flat_map(|part| forms::of(part.as_bytes(), SHORTEST));
+        let failed = |_| RuntimeError::Host("preparing the redaction of logs: too many secrets".to_owned());
+        Ok(Self { forms: Replacer::hiding(all, REDACTED.as_bytes()).map_err(failed)?, surrogates: known.surrogates })
     }
 
     /// For what a session's runner has noted in `file`; nothing is redacted where there is none.
@@ -73,10 +71,9 @@ impl Redactor {
 
     /// The text without them.
     pub fn text(&self, text: &str) -> String {
-        let text = match &self.forms {
-            Some(forms) => forms.replace_all(text, &vec![REDACTED; self.count]),
-            None => text.to_owned(),
-        };
+        let hidden = self.forms.as_ref().and_then(|forms| forms.text(text.as_bytes()));
+        // Whole characters take the place of whole characters.
+        let text = hidden.map_or_else(|| text.to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
         if self.surrogates.is_empty() { text } else { self.without_minted(&text) }
     }
 
@@ -98,50 +95,23 @@ fn in_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// Every form in which a value may show up in a line.
-fn forms(value: &str) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    // A key of several lines shows up a line at a time.
-    for part in std::iter::once(value).chain(value.lines().filter(|line| line.len() >= 16)) {
-        let json = serde_json::to_string(part).unwrap_or_default();
-        let plain = [part.to_owned(), json.trim_matches('"').to_owned(), url(part, true), url(part, false)];
-        all.extend(plain.into_iter().filter(|form| form.len() >= SHORTEST));
-        all.extend(base64_forms(part.as_bytes()).into_iter().filter(|form| form.len() >= SHORTEST_ENCODED));
-    }
-    all
-}
-
-/// What is certain of the base64 of any text that contains the bytes: it starts at one of three places of a group, and
-/// the first and last digit may belong to a neighbour too.
-fn base64_forms(bytes: &[u8]) -> Vec<String> {
-    let mut all = Vec::new();
-    for (before, dropped) in [(0_usize, 0_usize), (1, 2), (2, 3)] {
-        let padded = [&[0_u8; 2][..before], bytes].concat();
-        let certain = padded.len() * 8 / 6;
-        for engine in [STANDARD, URL_SAFE] {
-            let text = engine.encode(&padded);
-            all.extend(text.get(dropped..certain).map(str::to_owned));
-        }
-    }
-    all
-}
-
-/// Everything but unreserved characters (RFC 3986 2.3) as `%xx`.
-fn url(text: &str, upper: bool) -> String {
-    let encode = |byte: u8| match byte {
-        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        _ if upper => format!("%{byte:02X}"),
-        _ => format!("%{byte:02x}"),
-    };
-    text.bytes().map(encode).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE};
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Everything but unreserved characters (RFC 3986 2.3) as `%xx`.
+    fn url(text: &str, upper: bool) -> String {
+        let encode = |byte: u8| match byte {
+            _ if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => char::from(byte).to_string(),
+            _ if upper => format!("%{byte:02X}"),
+            _ => format!("%{byte:02x}"),
+        };
+        text.bytes().map(encode).collect()
+    }
 
     fn of(values: &[&str]) -> Redactor {
         let values = values.iter().map(|&value| value.to_owned()).collect();

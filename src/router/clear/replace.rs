@@ -55,6 +55,15 @@ impl Replacer {
     ) -> Result<Option<Self>, Unreadable> {
         let mut all: Vec<(Vec<u8>, Vec<u8>)> = exact.iter().filter(|(text, _)| !text.is_empty()).cloned().collect();
         all.extend(values.into_iter().flat_map(|(value, surrogate)| forms::pairs(value, surrogate)));
+        Self::of(all, keeps_length)
+    }
+
+    /// For texts that shall not be seen, each of them replaced by the same one. None if there is nothing to look for.
+    pub fn hiding(forms: impl IntoIterator<Item = Vec<u8>>, by: &[u8]) -> Result<Option<Self>, Unreadable> {
+        Self::of(forms.into_iter().filter(|form| !form.is_empty()).map(|form| (form, by.to_vec())).collect(), false)
+    }
+
+    fn of(mut all: Vec<(Vec<u8>, Vec<u8>)>, keeps_length: bool) -> Result<Option<Self>, Unreadable> {
         // Stable, so that what was said first stays.
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all.dedup_by(|later, first| later.0 == first.0);

@@ -1,6 +1,6 @@
 //! The forms in which a value may come back: as it is, and as servers, libraries and templates write it.
 //!
-//! One list for answers and for logs. Each form of a value has the same form of its surrogate, so that what takes its place
+//! One list for answers and for what `sandboxc` writes itself. Each form of a value has the same form of its surrogate, so that what takes its place
 //! reads like what was there.
 
 use std::collections::BTreeMap;
@@ -13,30 +13,34 @@ pub const SHORTEST: usize = 6;
 
 /// Each form of a value with the same form of its surrogate; no form twice, none shorter than [`SHORTEST`].
 pub fn pairs(value: &[u8], surrogate: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pairs_from(value, surrogate, SHORTEST)
+}
+
+/// The forms alone; those that are no base64 from `shortest` bytes on.
+pub fn of(value: &[u8], shortest: usize) -> Vec<Vec<u8>> {
+    pairs_from(value, &[], shortest).into_iter().map(|(form, _)| form).collect()
+}
+
+fn pairs_from(value: &[u8], surrogate: &[u8], shortest: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     if value.is_empty() {
         return Vec::new();
     }
-    let mut add = |form: Vec<u8>, other: Vec<u8>| {
-        if form.len() >= SHORTEST {
+    let mut add = |form: Vec<u8>, other: Vec<u8>, shortest: usize| {
+        if form.len() >= shortest {
             all.entry(form).or_insert(other);
         }
     };
     for write in WRITERS {
-        add(write(value), write(surrogate));
+        add(write(value), write(surrogate), shortest);
     }
     for form in Base64::all() {
         let (value, surrogate) = (form.write(value), form.write(surrogate));
         for write in AROUND_BASE64 {
-            add(write(&value), write(&surrogate));
+            add(write(&value), write(&surrogate), SHORTEST);
         }
     }
     all.into_iter().collect()
-}
-
-/// The forms alone.
-pub fn of(value: &[u8]) -> Vec<Vec<u8>> {
-    pairs(value, &[]).into_iter().map(|(form, _)| form).collect()
 }
 
 type Writer = fn(&[u8]) -> Vec<u8>;
