@@ -22,6 +22,6 @@ pub use dnslog::{DnsQuery, parse_dns_line};
 pub use host::{HostError, HostName, HostPattern, parse_pattern};
 pub use path::{PathError, PathGlob, canonical, refused_paths};
 pub(crate) use request::names_method;
-pub use request::{GRAPHQL_PATH, GraphqlKind, GraphqlRule, HttpRequest, RequestRule};
+pub use request::{GRAPHQL_PATH, GraphqlKind, GraphqlRule, HttpRequest, RequestRule, STEERING, Upgrade};
 pub use rule::{MOST_NAMED_PORTS, Policy, Rule, RuleId, RuleSet};
 pub use table::{Row, Scope};

@@ -6,6 +6,7 @@
 //! [`Policy::decide`]: crate::policy::Policy::decide
 
 mod answer;
+mod api;
 pub mod clear;
 pub mod command;
 pub mod confine;

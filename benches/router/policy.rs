@@ -67,7 +67,7 @@ fn every_get() -> RequestRule {
     RequestRule {
         methods: Some(BTreeSet::from(["GET".to_owned()])),
         paths: Some(vec![PathGlob::parse("/**").unwrap()]),
-        graphql: None,
+        ..RequestRule::default()
     }
 }
 

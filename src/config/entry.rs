@@ -38,16 +38,13 @@ pub(super) struct Entry {
 
 pub(super) const ENTRY: Keys = Keys {
     what: "an entry",
-    known: &["host", "ports", "private", "broad", "methods", "paths", "graphql"],
+    known: &["host", "ports", "private", "broad", "methods", "paths", "graphql", "upgrade", "pass_headers"],
     elsewhere: &[
         ("port", "write `ports: [5432]`"),
         ("path", "write `paths: [/a/**]`"),
         ("method", "write `methods: [GET]`"),
     ],
 };
-
-/// Keys of an entry that are about requests.
-const REQUEST: [&str; 3] = ["methods", "paths", "graphql"];
 
 /// Reads a list; each good entry comes with its index in the file.
 pub(super) fn entries(node: &Node, what: &str, kind: ListKind, d: &mut Diagnostics) -> Vec<(usize, Entry)> {
@@ -89,7 +86,7 @@ fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
     let more = More { ports: ports.unwrap_or_default(), ports_span: map.key_span("ports"), broad, entry: node.span };
     let mut entry = plain(&text, kind, Some(more), d)?;
     entry.private = private.and_then(|_| map.key_span("private"));
-    let first = REQUEST.iter().filter_map(|key| map.key_span(key)).min();
+    let first = request::KEYS.iter().filter_map(|key| map.key_span(key)).min();
     if let (Some(_), Some(span)) = (&request, first)
         && let Some(finding) = not_inspected(&entry, span, map.key_span("ports"))
     {
@@ -102,7 +99,7 @@ fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
 
 /// A denial is for hosts as a whole.
 fn refuse_in_deny(map: &read::Fields<'_>, d: &mut Diagnostics) {
-    for key in REQUEST {
+    for key in request::KEYS {
         if let Some(span) = map.key_span(key) {
             d.push(
                 Diagnostic::new(

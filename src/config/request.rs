@@ -6,7 +6,7 @@ use super::read::{self, Fields, Keys, fields, shorten};
 use super::suggest::nearest;
 use super::yaml::{Kind, Node};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::policy::{GraphqlRule, PathError, PathGlob, RequestRule};
+use crate::policy::{GraphqlRule, PathError, PathGlob, RequestRule, STEERING, Upgrade};
 use crate::source::Located;
 
 pub(super) const GRAPHQL: Keys = Keys {
@@ -39,15 +39,25 @@ const METHODS: [&str; 16] = [
     "REPORT",
 ];
 
-/// Reads `methods`, `paths` and `graphql` of an entry; `None` if it says none of them.
+/// Keys of an entry that are about requests.
+pub(super) const KEYS: [&str; 5] = ["methods", "paths", "graphql", "upgrade", "pass_headers"];
+
+/// Reads [`KEYS`] of an entry; `None` if it says none of them.
 pub(super) fn rule(map: &Fields<'_>, d: &mut Diagnostics) -> Option<RequestRule> {
-    let said = ["methods", "paths", "graphql"].iter().any(|key| map.get(key).is_some());
+    let said = KEYS.iter().any(|key| map.get(key).is_some());
     let methods = methods(map, d);
     let rule = RequestRule {
         paths: paths(map, d),
         graphql: map.get("graphql").map(|node| graphql(node, d)),
         methods: methods.as_ref().map(|l| l.value.clone()),
+        upgrade: words(map, "upgrade", &["websocket"], d).into_iter().map(|_| Upgrade::Websocket).collect(),
+        pass_headers: words(map, "pass_headers", &STEERING, d).into_iter().collect(),
     };
+    if let (Some(_), false, Some(span)) = (&rule.graphql, rule.upgrade.is_empty(), map.key_span("upgrade")) {
+        let message = "`graphql` reads the body of a request, and a WebSocket has none";
+        let help = "give the WebSocket an entry of its own, with its `paths`";
+        d.push(Diagnostic::new(Code::BadValue, message).at(span, "").help(help));
+    }
     if let Some(methods) = methods.filter(|l| rule.graphql.is_some() && !l.value.contains("POST")) {
         d.push(
             Diagnostic::new(
@@ -59,6 +69,27 @@ pub(super) fn rule(map: &Fields<'_>, d: &mut Diagnostics) -> Option<RequestRule>
         );
     }
     said.then_some(rule)
+}
+
+/// Reads a list of words that are known, in any case.
+fn words(map: &Fields<'_>, key: &str, known: &[&'static str], d: &mut Diagnostics) -> Vec<String> {
+    let Some(node) = map.get(key) else { return Vec::new() };
+    let mut all = Vec::new();
+    for item in items(node, &format!("`{key}`"), d) {
+        let Some(text) = read::string(item, &format!("an item of `{key}`"), d) else { continue };
+        let lower = text.value.to_ascii_lowercase();
+        if known.contains(&lower.as_str()) {
+            all.push(lower);
+            continue;
+        }
+        let message = format!("`{}` cannot stand in `{key}`", shorten(&text.value));
+        let finding = Diagnostic::new(Code::BadValue, message);
+        d.push(match nearest(&lower, known.iter().copied()) {
+            Some(near) => finding.at(text.span, format!("did you mean `{near}`?")).help(format!("write `{near}`")),
+            None => finding.at(text.span, "").help(format!("write one of {}", read::listed(known))),
+        });
+    }
+    all
 }
 
 /// An empty list would permit nothing at all, which is never what its writer meant.

@@ -186,11 +186,14 @@ struct EntryMapping {
     broad: Option<bool>,
     /// Methods of requests that may be sent, upper case; GET brings HEAD. Missing: all. The host is then decrypted.
     methods: Option<Items>,
-    /// Paths that may be requested: `*` stays inside a segment, `**` crosses segments. Missing: all. The host is then
-    /// decrypted.
+    /// Paths that may be requested; `*` stays in a segment, `**` does not. Missing: all. The host is then decrypted.
     paths: Option<Items>,
     /// GraphQL operations that may be sent, on `/graphql` unless `paths` says otherwise. The host is then decrypted.
     graphql: Option<Graphql>,
+    /// What a permitted request may turn into: `websocket`, whose messages are not checked. Missing: nothing.
+    upgrade: Option<Items>,
+    /// Headers like `x-forwarded-host`, which name another host, path or method, that may pass. Missing: none.
+    pass_headers: Option<Items>,
 }
 
 /// Top-level fields that GraphQL operations may select, by their own names; `*` is every field, a missing list none.

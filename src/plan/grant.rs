@@ -130,8 +130,8 @@ fn egress(resolved: &Resolved, add: &mut impl FnMut(GrantKind, String, &Place)) 
             }
             CredentialKind::GithubApp { .. } => "GitHub App, every repository of the installation".to_owned(),
         };
-        let narrow =
-            RequestRule { methods: credential.methods.clone(), paths: credential.paths.clone(), graphql: None };
+        let (methods, paths) = (credential.methods.clone(), credential.paths.clone());
+        let narrow = RequestRule { methods, paths, ..RequestRule::default() };
         let foreign = if credential.allow_foreign { ", foreign ones pass" } else { "" };
         let requests = requests(Some(&narrow));
         let what = format!("{} for {} ({how}{foreign}){requests}", credential.name, hosts.join(" "));
@@ -182,8 +182,10 @@ fn requests(rule: Option<&RequestRule>) -> String {
         let said: Vec<String> = said.map(|(kind, fields)| format!("{kind} {}", list(fields))).collect();
         format!("graphql {}", said.join(", "))
     });
-    let parts: Vec<String> =
-        methods.into_iter().chain(Some(paths).filter(|paths| !paths.is_empty())).chain(body).collect();
+    let upgrade = (!rule.upgrade.is_empty()).then(|| "WebSockets".to_owned());
+    let headers = (!rule.pass_headers.is_empty()).then(|| format!("headers {}", list(&rule.pass_headers)));
+    let paths = Some(paths).filter(|paths| !paths.is_empty());
+    let parts: Vec<String> = methods.into_iter().chain(paths).chain(body).chain(upgrade).chain(headers).collect();
     if parts.is_empty() { String::new() } else { format!(": {}", parts.join(" ")) }
 }
 

@@ -98,6 +98,8 @@ pub enum Reason {
     MethodNotAllowed,
     /// No entry names the path.
     PathNotAllowed,
+    /// The path's entries do not let a connection go on in another protocol.
+    UpgradeNotAllowed,
     /// A top-level field or the operation's type is not on the list.
     GraphqlNotAllowed,
     /// A body that a rule reads is not what it can read.
@@ -124,7 +126,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Allowed,
         Self::BadHost,
         Self::NotTls,
@@ -147,6 +149,7 @@ impl Reason {
         Self::BadPath,
         Self::MethodNotAllowed,
         Self::PathNotAllowed,
+        Self::UpgradeNotAllowed,
         Self::GraphqlNotAllowed,
         Self::BadBody,
         Self::BodyTooLarge,
@@ -185,6 +188,7 @@ impl Reason {
             Self::BadPath => "bad-path",
             Self::MethodNotAllowed => "method-not-allowed",
             Self::PathNotAllowed => "path-not-allowed",
+            Self::UpgradeNotAllowed => "upgrade-not-allowed",
             Self::GraphqlNotAllowed => "graphql-not-allowed",
             Self::BadBody => "bad-body",
             Self::BodyTooLarge => "body-too-large",
@@ -224,6 +228,7 @@ impl Reason {
             Self::BadPath => "the path holds `..`, `//`, `\\`, an encoded control byte, or is encoded twice",
             Self::MethodNotAllowed => "no entry for this host permits this method here",
             Self::PathNotAllowed => "no entry for this host permits this path",
+            Self::UpgradeNotAllowed => "no entry for this host permits a WebSocket here",
             Self::GraphqlNotAllowed => "the entry's `graphql` does not permit this operation",
             Self::BadBody => "the body is no plain JSON in UTF-8 that a rule can read",
             Self::BodyTooLarge => "the body is larger than what is read whole for a rule or a signature (1 MiB)",
@@ -272,6 +277,7 @@ impl Reason {
             Self::BadPath => "request the resource by its plain path",
             Self::MethodNotAllowed => "add the method to the entry's `methods`",
             Self::PathNotAllowed => "add the path to the entry's `paths`",
+            Self::UpgradeNotAllowed => "add `upgrade: [websocket]` to the entry",
             Self::GraphqlNotAllowed => "add the field to `queries`, `mutations` or `subscriptions`",
             Self::BadBody => "send one GraphQL operation as uncompressed JSON without duplicate keys",
             Self::BodyTooLarge => "send a smaller body, or for AWS let the client send x-amz-content-sha256",
@@ -336,6 +342,15 @@ impl Inspection {
     /// True if every request is permitted, so that the host is inspected for the sake of credentials alone.
     pub fn permits_everything(&self) -> bool {
         self.ceiling.is_none() && self.allow.iter().any(|rule| rule.request.is_none())
+    }
+
+    /// True if a header of this name, one of [`STEERING`](super::STEERING), goes up: no rule is about requests, or every
+    /// list has one that says so.
+    pub fn passes_header(&self, name: &str) -> bool {
+        let passes = |rules: &[Rule]| {
+            rules.iter().any(|rule| rule.request.as_ref().is_none_or(|request| request.pass_headers.contains(name)))
+        };
+        passes(&self.allow) && self.ceiling.as_deref().is_none_or(passes)
     }
 
     /// True if a body decides: every rule that is left reads one.

@@ -4,7 +4,7 @@ use super::credential::Credential;
 use super::decision::{Decision, Inspection, Reason, Tier, Verdict};
 use super::host::HostName;
 use super::path::{PathError, canonical};
-use super::request::{GraphqlKind, HttpRequest, RequestRule};
+use super::request::{GraphqlKind, HttpRequest, RequestRule, Upgrade};
 use super::rule::{Policy, Rule};
 
 /// The rules of a group that requests are asked against: a plain one permits them all, and makes the others moot.
@@ -20,20 +20,24 @@ fn asked(group: &[&Rule]) -> Vec<Rule> {
 enum Head<'a> {
     /// These may permit it: one that needs no body, or all that read one.
     Permits(Vec<&'a Rule>),
+    /// This rule is for the path and the method, but does not let the connection go on in another protocol.
+    Upgrade(&'a Rule),
     /// This rule is for the path, but not for the method.
     Method(&'a Rule),
     /// None is for the path.
     Path,
 }
 
-fn head<'a>(rules: &'a [Rule], method: &str, path: &str) -> Head<'a> {
+fn head<'a>(rules: &'a [Rule], method: &str, path: &str, upgrade: Option<Upgrade>) -> Head<'a> {
     let has = |rule: &Rule, what: &dyn Fn(&RequestRule) -> bool| rule.request.as_ref().is_none_or(what);
     let for_path: Vec<&Rule> = rules.iter().filter(|rule| has(rule, &|r| r.permits_path(path))).collect();
     let Some(first) = for_path.first() else { return Head::Path };
     let permitting: Vec<&Rule> =
         for_path.iter().copied().filter(|rule| has(rule, &|r| r.permits_method(method))).collect();
-    match permitting.iter().find(|rule| rule.graphql().is_none()) {
+    let upgrades = |rule: &&Rule| upgrade.is_none_or(|to| has(rule, &|r| r.permits_upgrade(to)));
+    match permitting.iter().find(|rule| rule.graphql().is_none() && upgrades(rule)) {
         Some(settled) => Head::Permits(vec![settled]),
+        None if upgrade.is_some() && !permitting.is_empty() => Head::Upgrade(permitting.first().unwrap_or(first)),
         None if permitting.is_empty() => Head::Method(first),
         None => Head::Permits(permitting),
     }
@@ -59,6 +63,15 @@ impl Policy {
     /// Decides about one request: the connection first, then its head. Where the answer is to allow, its `inspection`
     /// holds what is left: the credentials, and, if [`Inspection::reads_body`], the rules that the body must satisfy.
     pub fn decide_request(&self, host: &str, port: u16, request: &HttpRequest<'_>) -> Decision {
+        self.decide_head(host, port, request, None)
+    }
+
+    /// The same about a request that wants its connection to go on in another protocol.
+    pub fn decide_upgrade(&self, host: &str, port: u16, request: &HttpRequest<'_>, to: Upgrade) -> Decision {
+        self.decide_head(host, port, request, Some(to))
+    }
+
+    fn decide_head(&self, host: &str, port: u16, request: &HttpRequest<'_>, upgrade: Option<Upgrade>) -> Decision {
         let connection = self.decide(host, port);
         let web = matches!(connection.tier, Tier::Http | Tier::Inspected);
         if connection.verdict == Verdict::Deny || !web {
@@ -72,16 +85,17 @@ impl Policy {
         }
         let Some(inspection) = &connection.inspection else { return connection };
         let Ok(path) = path else { return deny(Reason::BadPath, None) };
-        let allow = match head(&inspection.allow, request.method, &path) {
+        let allow = match head(&inspection.allow, request.method, &path, upgrade) {
             Head::Permits(rules) => rules,
+            Head::Upgrade(rule) => return deny(Reason::UpgradeNotAllowed, Some(rule)),
             Head::Method(rule) => return deny(Reason::MethodNotAllowed, Some(rule)),
             Head::Path => return deny(Reason::PathNotAllowed, inspection.allow.first()),
         };
         let ceiling = match &inspection.ceiling {
             None => None,
-            Some(rules) => match head(rules, request.method, &path) {
+            Some(rules) => match head(rules, request.method, &path, upgrade) {
                 Head::Permits(rules) => Some(rules),
-                Head::Method(rule) => return deny(Reason::AboveCeiling, Some(rule)),
+                Head::Method(rule) | Head::Upgrade(rule) => return deny(Reason::AboveCeiling, Some(rule)),
                 Head::Path => return deny(Reason::AboveCeiling, rules.first()),
             },
         };

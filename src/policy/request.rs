@@ -16,7 +16,39 @@ pub struct RequestRule {
     pub paths: Option<Vec<PathGlob>>,
     /// Operations of a GraphQL request in a JSON body.
     pub graphql: Option<GraphqlRule>,
+    /// Protocols that a permitted request may go on in, bytes both ways that no rule reads.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub upgrade: BTreeSet<Upgrade>,
+    /// Names of [`STEERING`], lower case, that go up all the same.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub pass_headers: BTreeSet<String>,
 }
+
+/// A protocol that a connection can go on in (RFC 9110 7.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Upgrade {
+    /// RFC 6455.
+    Websocket,
+}
+
+/// Names of request headers by which frameworks and proxies let a client say another method, path or host than the one that
+/// was decided on. They do not go up to hosts with rules about requests unless the entry says `pass_headers`. Compared
+/// without case, and with `_` for `-`.
+pub const STEERING: [&str; 12] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-original-url",
+    "x-original-uri",
+    "x-original-host",
+    "x-rewrite-url",
+    "x-forwarded-host",
+    "x-forwarded-server",
+    "x-forwarded-uri",
+    "x-forwarded-prefix",
+    "forwarded",
+];
 
 /// Top-level fields that an operation may select, by its type; `*` is every field, an empty set none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,6 +84,11 @@ pub enum GraphqlKind {
 }
 
 impl RequestRule {
+    /// True if a request may go on in another protocol.
+    pub fn permits_upgrade(&self, to: Upgrade) -> bool {
+        self.upgrade.contains(&to)
+    }
+
     /// True if the rule is for this method. One with `graphql` reads a body, so it is never for GET.
     pub fn permits_method(&self, method: &str) -> bool {
         match (&self.methods, &self.graphql) {

@@ -171,6 +171,7 @@ mod tests {
             methods: methods.map(|all| all.into_iter().map(str::to_owned).collect()),
             paths: paths.map(|all| all.into_iter().map(|glob| PathGlob::parse(glob).unwrap()).collect()),
             graphql: graphql.then(GraphqlRule::default),
+            ..RequestRule::default()
         });
         prop_oneof![Just(None), request.prop_map(Some)]
     }

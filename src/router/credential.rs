@@ -20,6 +20,7 @@ pub use self::table::Table;
 pub use self::tokens::{Api, ApiAnswer, ApiRequest, Minter, NoTokens, Tokens};
 use super::clear::Replacer;
 use super::graphql::Document;
+pub use crate::policy::STEERING;
 use crate::policy::{HostName, Reason};
 
 /// Bytes of a body that are read whole to settle a request.
@@ -114,27 +115,9 @@ pub struct Refusal {
     pub said: String,
 }
 
-/// Names of request headers by which frameworks and proxies let a client say another method, path or host than the one that
-/// was decided on. They do not go up to hosts with rules about requests unless the entry says `pass_headers`. Compared
-/// without case, and with `_` for `-`.
-pub const STEERING: [&str; 12] = [
-    "x-http-method-override",
-    "x-http-method",
-    "x-method-override",
-    "x-original-url",
-    "x-original-uri",
-    "x-original-host",
-    "x-rewrite-url",
-    "x-forwarded-host",
-    "x-forwarded-server",
-    "x-forwarded-uri",
-    "x-forwarded-prefix",
-    "forwarded",
-];
-
-/// True if a header's name is one of [`STEERING`].
-pub fn is_steering(name: &[u8]) -> bool {
-    STEERING.iter().any(|steering| same_name(name, steering.as_bytes()))
+/// The name of [`STEERING`] that a header's is.
+pub fn steering(name: &[u8]) -> Option<&'static str> {
+    STEERING.into_iter().find(|steering| same_name(name, steering.as_bytes()))
 }
 
 /// True if two names of headers are one to servers that make variables of them (CGI): case does not count, and `_` is `-`.

@@ -1,7 +1,6 @@
 //! One request on one connection to a host, and its answer on the way down.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -14,9 +13,6 @@ use super::message::{Answer, Length, Piece, Request};
 use super::proxy::{Down, Refusal, Up, both};
 use super::upstream::{Multi, Plain, Target};
 use crate::policy::Reason;
-
-/// How long a host may think.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// What goes up, and what is done with what comes down.
 pub(super) struct Exchange<'a> {
@@ -103,7 +99,7 @@ impl Exchange<'_> {
             let most = usize::try_from(self.live.file.limits.answer_head).unwrap_or(usize::MAX);
             let (answer, stays) = loop {
                 let (answer, stays) =
-                    read_answer(reader, &self.request.method, most, PATIENCE).await.map_err(|why| no_answer(&why))?;
+                    read_answer(reader, &self.request.method, most).await.map_err(|why| no_answer(&why))?;
                 match answer.status {
                     101 if self.request.upgrade => break (answer, false),
                     101 => return Err(lost(Reason::UpstreamMalformed)),

@@ -9,6 +9,7 @@ pub(super) use server::serve;
 
 use std::future::poll_fn;
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::{RecvStream, SendStream};
@@ -16,7 +17,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use tokio::time::timeout;
 
-use super::http1::{BodyError, SILENCE};
+use super::http1::BodyError;
 use super::message::{Field, Piece, is, may_trail};
 
 /// Fields as they came.
@@ -35,13 +36,13 @@ fn headers(fields: &[Field]) -> HeaderMap {
 }
 
 /// The next piece of a body that comes.
-async fn receive(stream: &mut RecvStream, ended: &mut bool) -> Result<Option<Piece>, BodyError> {
+async fn receive(stream: &mut RecvStream, ended: &mut bool, silence: Duration) -> Result<Option<Piece>, BodyError> {
     let failed = |_: h2::Error| BodyError::Ended;
     let late = |_| BodyError::Ended;
     if *ended {
         return Ok(None);
     }
-    match timeout(SILENCE, poll_fn(|cx| stream.poll_data(cx))).await.map_err(late)? {
+    match timeout(silence, poll_fn(|cx| stream.poll_data(cx))).await.map_err(late)? {
         Some(Ok(data)) => {
             stream.flow_control().release_capacity(data.len()).map_err(failed)?;
             Ok(Some(Piece::Data(data)))
@@ -49,7 +50,7 @@ async fn receive(stream: &mut RecvStream, ended: &mut bool) -> Result<Option<Pie
         Some(Err(error)) => Err(failed(error)),
         None => {
             *ended = true;
-            let trailers = timeout(SILENCE, poll_fn(|cx| stream.poll_trailers(cx))).await.map_err(late)?;
+            let trailers = timeout(silence, poll_fn(|cx| stream.poll_trailers(cx))).await.map_err(late)?;
             let Some(trailers) = trailers.map_err(failed)? else { return Ok(None) };
             let mut trailers = fields(&trailers);
             trailers.retain(|(name, _)| may_trail(name));
@@ -59,10 +60,10 @@ async fn receive(stream: &mut RecvStream, ended: &mut bool) -> Result<Option<Pie
 }
 
 /// Sends bytes, as fast as the other side takes them.
-async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes) -> io::Result<()> {
+async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes, silence: Duration) -> io::Result<()> {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
-        let granted = timeout(SILENCE, async {
+        let granted = timeout(silence, async {
             loop {
                 if stream.capacity() > 0 {
                     return Ok(stream.capacity());

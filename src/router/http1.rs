@@ -8,7 +8,7 @@ mod server;
 mod write;
 
 pub(super) use answer::{NoAnswer, read_answer};
-pub(super) use body::{Body, BodyError, SILENCE};
+pub(super) use body::{Body, BodyError};
 pub(super) use reader::Reader;
 pub(super) use server::serve;
 pub(super) use write::{Writer, request_head};

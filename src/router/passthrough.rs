@@ -16,7 +16,7 @@ use super::relay::{Nothing, relay};
 use super::stream::{Handle, Rewind, Stream};
 use super::tls::UNRECOGNIZED_NAME;
 use super::upstream::{Host, dial};
-use super::worker::{SILENCE, Worker, nothing, plain};
+use super::worker::{Worker, nothing, plain};
 use super::{h2, http1};
 use crate::policy::{HostName, Reason, Tier, Verdict};
 
@@ -80,7 +80,7 @@ pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream) {
         let decision = live.file.policy.decide(&text, 443);
         decision.verdict == Verdict::Allow && decision.tier == Tier::Passthrough
     });
-    let moved = relay((&handle, first), (&upstream, nothing()), SILENCE, Nothing, rule).await;
+    let moved = relay((&handle, first), (&upstream, nothing()), worker.silence(), Nothing, rule).await;
     entry.received = moved.there;
     entry.sent = moved.back;
     entry.write(&worker.shared);

@@ -1,6 +1,7 @@
 //! The file that the router enforces: data alone, written from the plan, for a reviewer to read.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
@@ -91,11 +92,27 @@ pub struct Limits {
     pub waiting_heads: u32,
     /// Bodies that are read whole at once; each is at most 1 MiB.
     pub bodies: u32,
+    /// Seconds that a connection, a body or a host may be silent.
+    pub silence: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 4096, request_head: 128 << 10, answer_head: 256 << 10, waiting_heads: 16 << 20, bodies: 16 }
+        Self {
+            connections: 4096,
+            request_head: 128 << 10,
+            answer_head: 256 << 10,
+            waiting_heads: 16 << 20,
+            bodies: 16,
+            silence: 900,
+        }
+    }
+}
+
+impl Limits {
+    /// How long a connection, a body or a host may be silent.
+    pub fn silence(&self) -> Duration {
+        Duration::from_secs(self.silence.into())
     }
 }
 

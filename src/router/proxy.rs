@@ -41,8 +41,6 @@ pub(super) struct Scene<'a> {
 pub(super) trait Up {
     /// The next piece of its body.
     async fn piece(&mut self) -> Result<Option<Piece>, BodyError>;
-    /// All of it has come.
-    fn is_done(&self) -> bool;
 }
 
 /// The client's side of a request, as far as it is answered.

@@ -10,6 +10,7 @@ use rustix::thread::CapabilitySet;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
+use super::api::Asker;
 use super::command::{Early, TERMINATED};
 use super::confine::{Permitted, Threads, confine, keep_capabilities};
 use super::credential::{Minter, Table};
@@ -25,6 +26,9 @@ use super::{handover, taken, tls};
 
 /// Threads that serve.
 const THREADS: usize = 2;
+
+/// How long the end waits for tokens to be revoked.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Connections that wait for their turn, for each listener.
 const BACKLOG: i32 = 1024;
@@ -190,11 +194,16 @@ pub fn serve(
             let local = LocalSet::new();
             local.block_on(&runtime, async {
                 let worker = Rc::new(Worker { shared, dialer: Dialer::new(clients) });
+                let minting = first.is_some().then(|| keep_tokens(&worker, ending.clone()));
                 start(&worker, listeners, first);
                 if let Some(taken) = taken {
                     tokio::task::spawn_local(taken::serve(Rc::clone(&worker), thread, taken));
                 }
                 let _ = ending.wait_for(|ends| *ends).await;
+                // Tokens end with the session.
+                if let Some(minting) = minting {
+                    let _ = tokio::time::timeout(FAREWELL, minting).await;
+                }
             });
         });
         threads.push(spawned.map_err(|error| error.to_string())?);
@@ -223,6 +232,17 @@ fn start(worker: &Rc<Worker>, listeners: Vec<Listener>, first: Option<(NameSocke
             }
         }
     });
+}
+
+/// Mints tokens of GitHub Apps, renews them, and revokes them at the end.
+fn keep_tokens(worker: &Rc<Worker>, mut ending: watch::Receiver<bool>) -> tokio::task::JoinHandle<()> {
+    let worker = Rc::clone(worker);
+    tokio::task::spawn_local(async move {
+        let ended = async move {
+            let _ = ending.wait_for(|ends| *ends).await;
+        };
+        worker.shared.minter.keep(&Asker(Rc::clone(&worker)), ended, &say).await;
+    })
 }
 
 /// Answers what the agent resolves.

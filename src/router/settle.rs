@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use super::clear::Replacer;
-use super::credential::{self, BODY_LIMIT, Body, Clock, Head, Pass, Settled, is_steering, same_name};
+use super::credential::{self, BODY_LIMIT, Body, Clock, Head, Pass, Settled, same_name, steering};
 use super::entry::Entry;
 use super::graphql::{self, Document};
 use super::http1::BodyError;
@@ -15,7 +15,7 @@ use super::message::{Length, Piece, Request, strip_hop};
 use super::proxy::{Down, Place, Refusal, Scene, Up, target, who};
 use super::upstream::{Host, Target};
 use super::worker::Worker;
-use crate::policy::{Decision, HttpRequest, Inspection, Reason, Tier, Verdict};
+use crate::policy::{Decision, HttpRequest, Inspection, Reason, Tier, Upgrade, Verdict};
 
 /// What goes up.
 pub(super) struct Ready {
@@ -51,8 +51,8 @@ pub(super) async fn settle(
         return Err(Refusal { status, ..Refusal::new(decision.reason) });
     }
     let inspection = decision.inspection.as_ref();
-    if inspection.is_some_and(|one| one.allow.iter().any(|rule| rule.request.is_some())) {
-        request.headers.retain(|(name, _)| !is_steering(name));
+    if let Some(inspection) = inspection {
+        request.headers.retain(|(name, _)| steering(name).is_none_or(|name| inspection.passes_header(name)));
     }
     let reads = inspection.is_some_and(Inspection::reads_body);
     let mut whole = None;
@@ -104,7 +104,11 @@ fn decide(live: &Live, place: &Place, host: &Host, request: &Request) -> Decisio
     // What is no UTF-8 has no canonical form either way.
     let target = String::from_utf8_lossy(&request.target);
     let call = HttpRequest { method: &request.method, target: &target };
-    live.file.policy.decide_request(&host.text(), place.port, &call)
+    let policy = &live.file.policy;
+    match request.upgrade {
+        true => policy.decide_upgrade(&host.text(), place.port, &call, Upgrade::Websocket),
+        false => policy.decide_request(&host.text(), place.port, &call),
+    }
 }
 
 fn decide_body(live: &Live, place: &Place, host: &Host, request: &Request, body: &Whole) -> Result<Decision, Refusal> {

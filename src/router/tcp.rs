@@ -10,7 +10,7 @@ use super::policy_file::TcpRoute;
 use super::proxy::Refusal;
 use super::relay::{Nothing, relay};
 use super::upstream::{Host, dial};
-use super::worker::{SILENCE, Worker, nothing, plain};
+use super::worker::{Worker, nothing, plain};
 use crate::policy::{HostName, Reason, Tier, Verdict};
 
 pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream, route: &TcpRoute) {
@@ -42,7 +42,7 @@ pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream, route: &TcpRou
         let decision = live.file.policy.decide(&route.host, route.port);
         decision.verdict == Verdict::Allow && decision.reason == Reason::Allowed
     });
-    let moved = relay((&client, nothing()), (&upstream, nothing()), SILENCE, Nothing, denied).await;
+    let moved = relay((&client, nothing()), (&upstream, nothing()), worker.silence(), Nothing, denied).await;
     entry.received = moved.there;
     entry.sent = moved.back;
     entry.write(&worker.shared);

@@ -9,7 +9,7 @@ use super::proxy::Place;
 use super::relay::{Filter, Moved, relay as pass};
 use super::upstream::Plain;
 use super::websocket::Frames;
-use super::worker::{SILENCE, Worker};
+use super::worker::Worker;
 
 struct Clearing(Option<Frames>);
 
@@ -36,5 +36,5 @@ pub(super) async fn relay(
     let frames = Clearing(clear.as_ref().map(Frames::new));
     let (ours, theirs) = (reader.take_rest(), host.reader.take_rest());
     let stop = worker.until_denied(place, entry);
-    pass((writer.io(), ours), (host.writer.io(), theirs), SILENCE, frames, stop).await
+    pass((writer.io(), ours), (host.writer.io(), theirs), worker.silence(), frames, stop).await
 }

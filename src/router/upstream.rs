@@ -196,8 +196,9 @@ impl Dialer {
             Stream::Plain(super::stream::Rewind::new(Bytes::new(), tcp))
         };
         let handle = Handle::new(stream);
-        let reader = Reader::new(handle.clone(), BytesMut::new());
-        Ok(Upstream::Plain(Box::new(Plain { reader, writer: Writer::new(handle), address, reused: false })))
+        let silence = live.file.limits.silence();
+        let reader = Reader::new(handle.clone(), BytesMut::new(), silence);
+        Ok(Upstream::Plain(Box::new(Plain { reader, writer: Writer::new(handle, silence), address, reused: false })))
     }
 
     async fn connect_multi(&self, live: &Live, target: &Target) -> Result<Multi, Unreached> {

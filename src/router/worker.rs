@@ -20,10 +20,7 @@ use super::proxy::{Place, Refusal};
 use super::stream::{Handle, Rewind, Stream};
 use super::upstream::Dialer;
 use super::{http1, passthrough, tcp};
-use crate::policy::{HttpRequest, Reason, Tier, Verdict};
-
-/// How long a connection may be silent in both directions.
-pub(super) const SILENCE: Duration = Duration::from_secs(15 * 60);
+use crate::policy::{HttpRequest, Reason, Tier, Upgrade, Verdict};
 
 /// What all threads share.
 pub struct Shared {
@@ -78,6 +75,11 @@ pub struct Listener {
 }
 
 impl Worker {
+    /// How long a connection may be silent.
+    pub(super) fn silence(&self) -> Duration {
+        self.shared.current.get().file.limits.silence()
+    }
+
     /// True if requests on a connection are still decided inside of it.
     pub(super) fn still(&self, place: &Place) -> bool {
         let Some(name) = &place.name else { return true };
@@ -85,7 +87,7 @@ impl Worker {
         decision.verdict == Verdict::Allow && decision.tier == Tier::Inspected
     }
 
-    /// Waits until a request would not be allowed any more.
+    /// Waits until a request that became a connection of its own would not be allowed any more.
     pub(super) async fn until_denied(&self, place: &Place, entry: &Entry) {
         let host = String::from_utf8_lossy(&entry.host).into_owned();
         let method = String::from_utf8_lossy(&entry.method).into_owned();
@@ -93,7 +95,7 @@ impl Worker {
         let call = HttpRequest { method: &method, target: &target };
         let allowed = |live: &Live| {
             let policy = &live.file.policy;
-            policy.decide_request(&host, place.port, &call).verdict == Verdict::Allow
+            policy.decide_upgrade(&host, place.port, &call, Upgrade::Websocket).verdict == Verdict::Allow
         };
         self.until(allowed).await;
     }

@@ -17,7 +17,7 @@ fn request(methods: Option<&[&str]>, paths: Option<&[&str]>) -> RequestRule {
     RequestRule {
         methods: methods.map(set),
         paths: paths.map(|all| all.iter().map(|glob| PathGlob::parse(glob).unwrap()).collect()),
-        graphql: None,
+        ..RequestRule::default()
     }
 }
 

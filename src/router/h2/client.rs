@@ -1,7 +1,5 @@
 //! Hosts with which HTTP/2 is spoken: for gRPC, and those that speak nothing else.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::uri::Uri;
 use http::{Method, Request as Head, Version};
@@ -17,9 +15,6 @@ use crate::router::message::{Answer, Length, Piece, content_length, strip_hop, v
 use crate::router::proxy::{Down, Refusal, Up, both};
 use crate::router::upstream::Multi;
 
-/// How long a host may think.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
-
 /// One request on a stream of its own.
 pub(in crate::router) async fn exchange(
     exchange: &Exchange<'_>,
@@ -29,6 +24,7 @@ pub(in crate::router) async fn exchange(
     down: &mut impl Down,
 ) -> Result<Outcome, Lost> {
     let request = exchange.request;
+    let silence = exchange.live.file.limits.silence();
     let failed = |said: &str| Lost::Refused(Refusal::new(Reason::UpstreamFailed).says(said.to_owned()));
     let streams = exchange.body.is_none() && !matches!(request.length, Length::None | Length::Known(0));
     let bare = exchange.body.is_none() && !streams;
@@ -40,7 +36,7 @@ pub(in crate::router) async fn exchange(
     let mut started = false;
     let upload = async {
         if let Some(body) = exchange.body {
-            let _ = send(&mut stream, body.clone()).await;
+            let _ = send(&mut stream, body.clone(), silence).await;
             let _ = stream.send_data(Bytes::new(), true);
             return Ok(());
         }
@@ -49,7 +45,7 @@ pub(in crate::router) async fn exchange(
         }
         loop {
             let sent = match up.piece().await {
-                Ok(Some(Piece::Data(data))) => send(&mut stream, data).await,
+                Ok(Some(Piece::Data(data))) => send(&mut stream, data, silence).await,
                 Ok(Some(Piece::Trailers(trailers))) => {
                     let _ = stream.send_trailers(headers(&trailers));
                     return Ok(());
@@ -69,7 +65,7 @@ pub(in crate::router) async fn exchange(
         }
     };
     let download = async {
-        let response = match timeout(PATIENCE, response).await {
+        let response = match timeout(silence, response).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(failed(&format!("the host ended the request: {error}"))),
             Err(_) => return Err(Lost::Refused(Refusal::new(Reason::UpstreamTimeout))),
@@ -87,7 +83,7 @@ pub(in crate::router) async fn exchange(
         let mut ended = bodiless;
         loop {
             down.flush().await.map_err(|_| Lost::Broken)?;
-            match receive(&mut stream, &mut ended).await.map_err(|_| Lost::Broken)? {
+            match receive(&mut stream, &mut ended, silence).await.map_err(|_| Lost::Broken)? {
                 Some(piece) => passing.piece(piece, down).await?,
                 None => break,
             }

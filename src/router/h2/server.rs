@@ -2,7 +2,7 @@
 
 use std::io;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{headers, join_cookies, receive, send};
 use crate::router::entry::Entry;
-use crate::router::http1::{BodyError, SILENCE};
+use crate::router::http1::BodyError;
 use crate::router::message::{Answer, Length, Piece, Request, content_length, is, members, values};
 use crate::router::proxy::{self, Down, End, Place, Refusal, Up};
 use crate::router::stream::Stream;
@@ -25,19 +25,16 @@ struct Upload {
     stream: RecvStream,
     ended: bool,
     received: u64,
+    silence: Duration,
 }
 
 impl Up for Upload {
     async fn piece(&mut self) -> Result<Option<Piece>, BodyError> {
-        let piece = receive(&mut self.stream, &mut self.ended).await?;
+        let piece = receive(&mut self.stream, &mut self.ended, self.silence).await?;
         if let Some(Piece::Data(data)) = &piece {
             self.received += u64::try_from(data.len()).unwrap_or(0);
         }
         Ok(piece)
-    }
-
-    fn is_done(&self) -> bool {
-        self.ended || self.stream.is_end_stream()
     }
 }
 
@@ -45,6 +42,7 @@ struct Answering {
     respond: SendResponse<Bytes>,
     body: Option<SendStream<Bytes>>,
     sent: u64,
+    silence: Duration,
 }
 
 impl Down for Answering {
@@ -75,7 +73,7 @@ impl Down for Answering {
         match piece {
             Piece::Data(data) => {
                 self.sent += u64::try_from(data.len()).unwrap_or(0);
-                send(body, data).await
+                send(body, data, self.silence).await
             }
             Piece::Trailers(trailers) => {
                 let result = body.send_trailers(headers(&trailers)).map_err(io::Error::other);
@@ -109,7 +107,7 @@ pub(in crate::router) async fn serve(worker: &Rc<Worker>, place: &Place, stream:
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(STREAMS).max_header_list_size(64 << 10).max_send_buffer_size(64 << 10);
     builder.initial_window_size(256 << 10).initial_connection_window_size(1 << 20);
-    let Ok(Ok(mut connection)) = timeout(SILENCE, builder.handshake::<_, Bytes>(stream)).await else { return };
+    let Ok(Ok(mut connection)) = timeout(worker.silence(), builder.handshake::<_, Bytes>(stream)).await else { return };
     let mut changes = worker.shared.current.watch();
     loop {
         let next = tokio::select! {
@@ -152,8 +150,9 @@ async fn one(worker: &Worker, place: &Place, request: http::Request<RecvStream>,
     let mut entry = Entry::new(place.tier, place.port, Instant::now());
     let (head, stream) = request.into_parts();
     let ended = stream.is_end_stream();
-    let mut down = Answering { respond, body: None, sent: 0 };
-    let mut up = Upload { stream, ended: false, received: 0 };
+    let silence = worker.silence();
+    let mut down = Answering { respond, body: None, sent: 0, silence };
+    let mut up = Upload { stream, ended: false, received: 0, silence };
     let read = read(&head, ended);
     let end = match read {
         Ok(request) => {
@@ -171,14 +170,9 @@ async fn one(worker: &Worker, place: &Place, request: http::Request<RecvStream>,
             proxy::refuse(&Refusal::bad_request(status), &request, &mut entry, &mut down).await
         }
     };
-    match end {
-        End::Answered | End::Refused => {
-            // RFC 9113 8.1: what is left of its body is not needed.
-            if !up.is_done() {
-                down.respond.send_reset(h2::Reason::NO_ERROR);
-            }
-        }
-        End::Broken | End::Upgraded(..) => down.reset(),
+    // What is left of a body after its answer is not needed; `h2` says so as the stream is dropped (RFC 9113 8.1).
+    if matches!(end, End::Broken | End::Upgraded(..)) {
+        down.reset();
     }
     entry.received += up.received;
     entry.sent = down.sent;
@@ -214,7 +208,7 @@ fn read(head: &http::request::Parts, ended: bool) -> Result<Request, u16> {
     let authority = head.uri.authority().map(|authority| authority.as_str().as_bytes().to_vec());
     let mut hosts: Vec<Vec<u8>> = values(&fields, "host").map(<[u8]>::to_vec).collect();
     let host = match (authority, hosts.pop()) {
-        (authority, None) => authority,
+        (Some(authority), None) => Some(authority),
         (None, Some(host)) if hosts.is_empty() => Some(host),
         (Some(authority), Some(host)) if hosts.is_empty() && authority == host => Some(host),
         _ => return Err(400),

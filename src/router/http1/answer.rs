@@ -1,7 +1,5 @@
 //! An answer's head from a host: read as strictly as requests, since two readings of it would be as bad.
 
-use std::time::Duration;
-
 use super::head::{fields, head_end};
 use super::reader::Reader;
 use crate::router::message::{Answer, Field, Length, content_length, is, members, strip_hop, values};
@@ -23,12 +21,7 @@ pub enum NoAnswer {
 }
 
 /// Reads one head, and tells if the connection may serve another request after it.
-pub async fn read_answer(
-    reader: &mut Reader,
-    method: &str,
-    most: usize,
-    patience: Duration,
-) -> Result<(Answer, bool), NoAnswer> {
+pub async fn read_answer(reader: &mut Reader, method: &str, most: usize) -> Result<(Answer, bool), NoAnswer> {
     let mut scanned = 0;
     loop {
         match head_end(reader.bytes(), 0, &mut scanned) {
@@ -45,7 +38,7 @@ pub async fn read_answer(
         if !b"HTTP/1.".iter().zip(reader.bytes()).all(|(wanted, got)| wanted == got) {
             return Err(NoAnswer::Malformed);
         }
-        match reader.fill(patience).await {
+        match reader.fill(reader.silence).await {
             Ok(true) => {}
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => return Err(NoAnswer::Silent),
             Ok(false) | Err(_) => return Err(NoAnswer::Ended { begun: !reader.bytes().is_empty() }),

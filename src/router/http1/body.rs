@@ -1,14 +1,10 @@
 //! Bodies: by length, by chunks, to the end.
 
 use std::io;
-use std::time::Duration;
 
 use super::head::{fields, head_end};
 use super::reader::Reader;
 use crate::router::message::{Length, Piece, may_trail};
-
-/// How long a body may be silent.
-pub(in crate::router) const SILENCE: Duration = Duration::from_secs(15 * 60);
 
 /// Bytes of a chunk's first line, and of all trailers.
 const LONGEST_LINE: usize = 4096;
@@ -84,7 +80,7 @@ impl Body {
                 }
                 State::ToTheEnd if !reader.bytes().is_empty() => return Ok(Some(Piece::Data(reader.take(u64::MAX)))),
                 State::ToTheEnd => {
-                    if !reader.fill(SILENCE).await? {
+                    if !reader.fill(reader.silence).await? {
                         self.state = State::Done;
                     }
                 }
@@ -128,7 +124,7 @@ impl Body {
 }
 
 async fn more(reader: &mut Reader) -> Result<(), BodyError> {
-    match reader.fill(SILENCE).await? {
+    match reader.fill(reader.silence).await? {
         true => Ok(()),
         false => Err(BodyError::Ended),
     }

@@ -17,12 +17,14 @@ pub struct Reader {
     /// What came in all.
     pub received: u64,
     ended: bool,
+    /// How long it may be silent.
+    pub silence: Duration,
 }
 
 impl Reader {
-    pub fn new(io: Handle, first: BytesMut) -> Self {
+    pub fn new(io: Handle, first: BytesMut, silence: Duration) -> Self {
         let received = u64::try_from(first.len()).unwrap_or(u64::MAX);
-        Self { io, buffer: first, received, ended: false }
+        Self { io, buffer: first, received, ended: false, silence }
     }
 
     /// What has come.

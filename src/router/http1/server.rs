@@ -19,9 +19,8 @@ use crate::router::stream::Handle;
 use crate::router::upgrade;
 use crate::router::worker::Worker;
 
-/// How long a head may take, and how long a connection may be idle between two.
+/// How long a head may take.
 const HEAD: Duration = Duration::from_secs(60);
-const IDLE: Duration = Duration::from_secs(15 * 60);
 
 /// How long what a client still sends is read after its refusal, so that it can read the answer.
 const LINGER: Duration = Duration::from_secs(2);
@@ -42,10 +41,6 @@ impl Up for Upload<'_> {
             *self.received += u64::try_from(data.len()).unwrap_or(0);
         }
         Ok(piece)
-    }
-
-    fn is_done(&self) -> bool {
-        self.body.is_done()
     }
 }
 
@@ -103,8 +98,9 @@ impl Down for Answering<'_> {
 
 /// Serves a connection until it ends.
 pub(in crate::router) async fn serve(worker: &Worker, place: &Place, io: Handle) {
-    let mut reader = Reader::new(io.clone(), BytesMut::new());
-    let mut writer = Writer::new(io);
+    let silence = worker.silence();
+    let mut reader = Reader::new(io.clone(), BytesMut::new(), silence);
+    let mut writer = Writer::new(io, silence);
     let mut changes = worker.shared.current.watch();
     loop {
         // A kept connection whose host is not allowed any more ends.
@@ -187,7 +183,7 @@ async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
             }
         }
         let patience = match until {
-            None if have == 0 => IDLE,
+            None if have == 0 => reader.silence,
             None => {
                 until = Some(tokio::time::Instant::now() + HEAD);
                 HEAD

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes};
 use tokio::time::timeout;
 
-use super::body::SILENCE;
 use crate::router::message::{Answer, Field, Length, Piece, Request};
 use crate::router::stream::Handle;
 
@@ -20,11 +19,13 @@ pub struct Writer {
     chunked: bool,
     /// A head that waits for the first bytes of its body, so that both are one packet.
     waiting: Vec<u8>,
+    /// How long it may take nothing.
+    silence: Duration,
 }
 
 impl Writer {
-    pub fn new(io: Handle) -> Self {
-        Self { io, sent: 0, chunked: false, waiting: Vec::new() }
+    pub fn new(io: Handle, silence: Duration) -> Self {
+        Self { io, sent: 0, chunked: false, waiting: Vec::new(), silence }
     }
 
     /// Bodies from here on are chunked or not.
@@ -44,13 +45,13 @@ impl Writer {
     /// Writes what was held.
     pub async fn release(&mut self) -> io::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
-        if waiting.is_empty() { Ok(()) } else { self.write_in(&waiting, SILENCE).await }
+        if waiting.is_empty() { Ok(()) } else { self.write_in(&waiting, self.silence).await }
     }
 
     /// Writes and flushes.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.waiting.is_empty() {
-            return self.write_in(bytes, SILENCE).await;
+            return self.write_in(bytes, self.silence).await;
         }
         self.waiting.extend_from_slice(bytes);
         self.release().await

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::policy::{
-    AwsVariables, Credential, CredentialKind, GraphqlRule, PathGlob, RequestRule, Rule, RuleSet, parse_pattern,
+    AwsVariables, Credential, CredentialKind, GraphqlRule, PathGlob, RequestRule, Rule, RuleSet, STEERING, Upgrade,
+    parse_pattern,
 };
 
 fn place() -> impl Strategy<Value = Place> {
@@ -24,8 +25,16 @@ fn request() -> impl Strategy<Value = RequestRule> {
     let graphql =
         graphql.prop_map(|(queries, mutations, subscriptions)| GraphqlRule { queries, mutations, subscriptions });
     let paths = proptest::option::of(proptest::collection::vec(glob(), 0..3));
-    (proptest::option::of(words()), paths, proptest::option::of(graphql))
-        .prop_map(|(methods, paths, graphql)| RequestRule { methods, paths, graphql })
+    let pass_headers = proptest::collection::btree_set(select(&STEERING[..]).prop_map(str::to_owned), 0..3);
+    (proptest::option::of(words()), paths, proptest::option::of(graphql), any::<bool>(), pass_headers).prop_map(
+        |(methods, paths, graphql, upgrade, pass_headers)| RequestRule {
+            methods,
+            paths,
+            graphql,
+            upgrade: upgrade.then_some(Upgrade::Websocket).into_iter().collect(),
+            pass_headers,
+        },
+    )
 }
 
 fn pattern() -> impl Strategy<Value = crate::policy::HostPattern> {

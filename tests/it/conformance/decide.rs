@@ -10,13 +10,16 @@ use super::case::Case;
 use super::text::{Secrets, Text};
 
 /// What only the router sees: bytes, bodies, certificates, addresses, other requests of the same connection.
-const BEYOND: [&str; 15] = [
+const BEYOND: [&str; 18] = [
     "bad-host",
     "not-tls",
     "bad-request",
     "misdirected",
     "address-refused",
+    "no-address",
     "upstream-failed",
+    "upstream-untrusted",
+    "upgrade-not-allowed",
     "bad-body",
     "body-too-large",
     "graphql-not-allowed",

@@ -112,7 +112,9 @@ fn expectations_are_consistent() {
         let codes: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.code()).collect();
         assert!(codes.contains(case.expect.reason.as_str()), "{name}: {}", case.expect.reason);
         assert_eq!(case.expect.verdict == "allow", case.expect.reason == "allowed", "{name}");
+        // HTTP/2 resets a stream whose head is malformed before anybody knows what it asks for.
         let refused = case.expect.status == ["refused"];
+        let silent = refused || case.expect.status == ["reset"];
         if case.is_dns() {
             // An address opens nothing by itself, and what is no query says no name: only names are refused in the log.
             let named = case.expect.verdict == "deny" && case.expect.reason != "bad-request";
@@ -122,7 +124,7 @@ fn expectations_are_consistent() {
             assert_eq!(case.expect.upstream, Upstream::Nothing, "{name}: nothing is asked outside");
             continue;
         }
-        assert_eq!(case.logs.is_empty(), refused, "{name}: a line for each decision");
+        assert_eq!(case.logs.is_empty(), silent, "{name}: a line for each decision");
         assert!(refused || case.steps.iter().any(|step| matches!(step, Step::Send(_))), "{name} sends nothing");
         if case.expect.verdict == "allow" {
             assert!(case.expect.upstream != Upstream::Nothing, "{name}: what was allowed arrives");

@@ -13,6 +13,8 @@ use sandboxc::emit;
 use sandboxc::emit::router::{forwarder_files, router_files};
 use sandboxc::plan::SandboxNetwork;
 use sandboxc::policy::Policy;
+use sandboxc::router::PolicyFile;
+use sandboxc::router::policy_file::Limits;
 use serde_json::Value;
 
 use crate::fixture::{plan_of, resolved};
@@ -50,8 +52,24 @@ impl World {
         Self::start_resolved(&resolved, edit)
     }
 
+    /// The same, with other limits.
+    pub fn start_limited(policy: Policy, limit: impl Fn(&mut Limits)) -> Option<Self> {
+        let mut resolved = resolved();
+        resolved.policy = policy;
+        resolved.upstream_dns = vec![sandboxc::source::Sourced::built_in("203.0.113.53".parse().expect("an address"))];
+        Self::start_changed(&resolved, |_| (), |file| limit(&mut file.limits))
+    }
+
     /// The same, of a whole config.
     pub fn start_resolved(resolved: &Resolved, edit: impl Fn(&mut emit::File)) -> Option<Self> {
+        Self::start_changed(resolved, edit, |_| ())
+    }
+
+    fn start_changed(
+        resolved: &Resolved,
+        edit: impl Fn(&mut emit::File),
+        change: impl Fn(&mut PolicyFile),
+    ) -> Option<Self> {
         if std::env::var_os("SANDBOXC_NO_ROUTER").is_some() {
             return None;
         }
@@ -61,7 +79,8 @@ impl World {
         let work = tempfile::tempdir().expect("a directory");
         Self::write(work.path(), &net, &policy, edit);
         if is_program() {
-            let file = emit::router::policy_file(&plan).expect("policy.json");
+            let mut file = emit::router::policy_file(&plan).expect("policy.json");
+            change(&mut file);
             let pod = emit::router::pod_file(&plan).expect("pod.json");
             let put = |name: &str, text: Vec<u8>| fs::write(work.path().join(name), text).expect("a file");
             put("router/policy.json", serde_json::to_vec_pretty(&file).expect("JSON"));
@@ -231,7 +250,7 @@ impl Drop for World {
 
 /// The router program instead of nginx.
 pub fn is_program() -> bool {
-    std::env::var_os("SANDBOXC_IT_PROGRAM").is_some()
+    std::env::var_os("SANDBOXC_IT_NGINX").is_none()
 }
 
 /// A process that holds a network namespace until its standard input ends.
