@@ -16,6 +16,7 @@ mod containerfile;
 mod credential;
 pub mod disk;
 mod entry;
+mod first;
 pub mod git;
 mod home;
 mod limits;

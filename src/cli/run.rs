@@ -18,10 +18,10 @@ use crate::runtime::fault::point;
 use crate::runtime::gc::{self, Scope};
 use crate::runtime::materials;
 use crate::runtime::netlog::NetworkLog;
-use crate::runtime::output::{self, Inside};
+use crate::runtime::output::{Inside, Rotating};
 use crate::runtime::podman::Podman;
 use crate::runtime::redact::Redactor;
-use crate::runtime::registry::{Record, Registry, Stage};
+use crate::runtime::registry::{FirstUses, Record, Registry, Stage};
 use crate::runtime::session::{Session, SetupError};
 use crate::runtime::signals::Signals;
 use crate::runtime::state::State;
@@ -104,7 +104,7 @@ fn start(context: &Context, args: &RunArgs, config: (&Resolved, &SecretValues)) 
     let resolved = config.0;
     host::check()?;
     host::check_read_only_mounts(resolved)?;
-    let log = args.network_log.as_deref().map(|path| output::append(path, &Inside::of(resolved))).transpose()?;
+    let log = args.network_log.as_deref().map(|path| Rotating::open(path, &Inside::of(resolved))).transpose()?;
     let session = match &args.plan.session {
         Some(session) => session.clone(),
         None => host::random_session()?,
@@ -138,7 +138,7 @@ fn run_in(
     (resolved, values): (&Resolved, &SecretValues),
     sessions: (&Registry, &State),
     signals: &Arc<Signals>,
-    log: Option<std::fs::File>,
+    log: Option<Rotating>,
 ) -> Result<u8, Failure> {
     let (registry, state) = sessions;
     let podman = Podman::new(state.empty_dir())?;
@@ -152,6 +152,7 @@ fn run_in(
         Failure { message: given.redactor.text(&failure.message), ..failure }
     };
     let mut watching = Some(Watching::start(resolved)?);
+    let firsts = first_uses(registry, resolved)?;
     let turn = registry.turn()?;
     let attempts = subnets(resolved)?.min(ATTEMPTS);
     for attempt in 0..attempts {
@@ -177,6 +178,7 @@ fn run_in(
         match running.set_up() {
             Ok(()) => {
                 drop(turn);
+                firsts.made();
                 let started = Started { podman: &podman, state, plan: &plan, session: &running, given: &given };
                 // There is one, since this arm returns.
                 let watched = watching.take().map(Watching::ready).transpose();
@@ -200,6 +202,18 @@ fn run_in(
          a larger network.pool in the server config makes room for more",
         resolved.pool.value
     )))
+}
+
+/// What podman makes when the first session needs it: images with their layers copied for other ids, and the home.
+fn first_uses(registry: &Registry, resolved: &Resolved) -> Result<FirstUses, RuntimeError> {
+    let identity = resolved.identity.value;
+    let image = |reference: &str| format!("image {reference} {identity:?}");
+    let things = [
+        image(resolved.image.value.reference()),
+        image(&resolved.router_image.value),
+        format!("volume {}", resolved.home_volume.value),
+    ];
+    registry.first_uses(things.iter().map(String::as_str))
 }
 
 /// Removes what dead sessions have left.
@@ -267,7 +281,7 @@ fn execute(
     args: &RunArgs,
     started: &Started<'_>,
     signals: &Signals,
-    (log, watched): (Option<std::fs::File>, Option<&Watched>),
+    (log, watched): (Option<Rotating>, Option<&Watched>),
 ) -> Result<u8, Failure> {
     let log = log.filter(|_| started.plan.network.is_some());
     let log = log.map(|file| {

@@ -1,16 +1,14 @@
-//! From the disk to [`Loaded`]: the only module of this room that touches the file system.
+//! From the disk to [`Loaded`]: with `disk` and `first` the only module of this room that touches the file system.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::{Mode, OFlags};
 
 use super::containerfile;
 use super::credential::{shows_finding, unfit_finding};
 use super::disk::{Disk, Real, missing};
 use super::entry::{self, Entry};
+use super::first;
 use super::overrides::{OVERRIDES, Overrides};
 use super::read::shorten;
 use super::repo::{ImageWish, RepoFile};
@@ -237,16 +235,20 @@ fn read_allow_file(
     let bytes = match disk.read(&at.path) {
         Ok(bytes) => bytes,
         Err(error) if missing(&error) && (at.said.is_none() || at.path == default_place) => {
-            let written =
-                if inputs.write_defaults && at.path == default_place { write_default(&at.path) } else { Ok(()) };
-            if let Err(error) = written {
-                let message = format!("`{}` cannot be written: {}", at.path.display(), words(&error));
-                d.push(
-                    Diagnostic::new(Code::FileUnreadable, message)
-                        .help("make its directory writable, or create the file"),
-                );
+            if inputs.write_defaults && at.path == default_place {
+                // Whoever else makes it at the same time may have made another one.
+                let made = first::make(&at.path, DEFAULT_ALLOW_FILE.as_bytes()).and_then(|()| disk.read(&at.path));
+                made.unwrap_or_else(|error| {
+                    let message = format!("`{}` cannot be written: {}", at.path.display(), words(&error));
+                    d.push(
+                        Diagnostic::new(Code::FileUnreadable, message)
+                            .help("make its directory writable, or create the file"),
+                    );
+                    Vec::new()
+                })
+            } else {
+                DEFAULT_ALLOW_FILE.as_bytes().to_vec()
             }
-            DEFAULT_ALLOW_FILE.as_bytes().to_vec()
         }
         Err(error) => {
             let message = format!("the allow file `{}` cannot be read: {}", at.path.display(), words(&error));
@@ -331,15 +333,4 @@ fn read_secret(inputs: &Inputs, secret: &SecretRef, disk: &dyn Disk) -> Result<S
         Ok(()) => Ok(Secret::new(text)),
         Err(unfit) => Err(unfit_finding(unfit, secret.span)),
     }
-}
-
-/// Copies the packaged default. Neither an existing file nor a link is written through.
-fn write_default(path: &Path) -> io::Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
-    let mut file = File::from(rustix::fs::open(path, flags, mode)?);
-    file.write_all(DEFAULT_ALLOW_FILE.as_bytes())
 }

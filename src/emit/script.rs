@@ -29,6 +29,7 @@ pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
             agent_files => names.agent_files.as_str(),
         },
         secrets => plan.secret_names(),
+        volumes => volumes(plan),
         stand_ins => stand_ins(plan)?,
         agent => names.agent_container(),
         updates => plan.pods().flat_map(update_args).map(|args| line(&args)).collect::<Vec<_>>(),
@@ -40,6 +41,15 @@ pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
     let text = environment()?.render_str(include_str!("../../templates/run.sh.j2"), context);
     let text = text.map_err(|error| EmitError::Internal(format!("{error:#}")))?;
     Ok(File { executable: true, ..File::new("run.sh", text) })
+}
+
+/// Volumes that outlive the sandbox, quoted.
+fn volumes(plan: &Plan) -> Vec<String> {
+    let named = |source: &Source| match source {
+        Source::Volume(name) => Some(quote(name)),
+        _ => None,
+    };
+    plan.agent.main.mounts.iter().filter_map(|mount| named(&mount.source)).collect()
 }
 
 /// Commands that put an empty thing where a mount needs one. None follows a link at that name.

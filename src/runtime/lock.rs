@@ -30,7 +30,16 @@ pub struct Lock(#[allow(dead_code, reason = "held for its lock")] File);
 impl Lock {
     /// Takes it if nobody has it. The file is made if missing, and never opened through a link.
     pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
-        let file = open(path)?;
+        Self::of(open(path)?)
+    }
+
+    /// The same for a file that is there, such as one of our own descriptors by its path in `/proc`: a copy of the
+    /// descriptor would share its lock.
+    pub fn try_existing(path: &Path) -> io::Result<Option<Self>> {
+        Self::of(File::open(path)?)
+    }
+
+    fn of(file: File) -> io::Result<Option<Self>> {
         match file.try_lock() {
             Ok(()) => Ok(Some(Self(file))),
             Err(TryLockError::WouldBlock) => Ok(None),

@@ -3,17 +3,16 @@
 //! nginx writes JSON to stdout, dnsmasq text to stderr. The verdict is long settled when a line gets here; failing to
 //! write one changes nothing but the log.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 
 use super::ctrlog::{Follower, Stream};
+use super::output::{Dropped, Rotating};
 use super::redact::Redactor;
 use crate::plan::Plan;
 use crate::policy::{HostName, Policy, Reason, Verdict, canonical, parse_dns_line};
@@ -22,21 +21,27 @@ use crate::policy::{HostName, Policy, Reason, Verdict, canonical, parse_dns_line
 #[derive(Debug)]
 pub struct NetworkLog {
     stopped: Arc<AtomicBool>,
-    reader: JoinHandle<()>,
+    ended: Receiver<()>,
 }
+
+/// How long the last lines may take: a terminal that somebody holds up must not hold up a teardown.
+const LAST_LINES: Duration = Duration::from_secs(10);
 
 impl NetworkLog {
     /// Follows the router's log from its first line.
-    pub fn follow(router_log: &Path, plan: &Plan, redactor: Redactor, mut file: File) -> Self {
+    pub fn follow(router_log: &Path, plan: &Plan, redactor: Redactor, mut log: Rotating) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         let mut follower = Follower::new(router_log);
         let (flag, session, policy) = (Arc::clone(&stopped), plan.session.clone(), plan.policy.clone());
-        let reader = std::thread::spawn(move || {
+        let (ending, ended) = channel();
+        std::thread::spawn(move || {
+            // Dropped with this thread, which is what `finish` waits for.
+            let _ending: Sender<()> = ending;
             loop {
                 // Asked before reading, so that what was written until then is read after it.
                 let last = flag.load(Ordering::SeqCst);
                 for (stream, line) in follower.lines() {
-                    write(&mut file, stream, &line, &session, &policy, &redactor);
+                    write(&mut log, stream, &line, &session, &policy, &redactor);
                 }
                 if last {
                     return;
@@ -44,27 +49,33 @@ impl NetworkLog {
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
-        Self { stopped, reader }
+        Self { stopped, ended }
     }
 
     /// Reads the last lines; the router must have been stopped.
     pub fn finish(self) {
         self.stopped.store(true, Ordering::SeqCst);
         // A reader that failed has lost log lines and nothing else.
-        let _ = self.reader.join();
+        let _ = self.ended.recv_timeout(LAST_LINES);
     }
 }
 
-fn write(file: &mut File, stream: Stream, line: &str, session: &str, policy: &Policy, redactor: &Redactor) {
+fn write(log: &mut Rotating, stream: Stream, line: &str, session: &str, policy: &Policy, redactor: &Redactor) {
     let map = match stream {
         Stream::Out => decision_line(line, session),
         Stream::Err => dns_line(line, session, policy),
     };
     if let Some(mut map) = map {
         redact(&mut map, redactor);
-        // One write a line; a full disk loses lines and changes no verdict.
-        let _ = file.write_all((Value::Object(map).to_string() + "\n").as_bytes());
+        log.line(&Value::Object(map).to_string(), |dropped| dropped_line(dropped, session));
     }
+}
+
+/// What takes the place of lines that are gone: of the oldest file, or of those that a full disk had no room for.
+fn dropped_line(dropped: Dropped, session: &str) -> String {
+    let Dropped { lines, bytes } = dropped;
+    json!({ "ts": now(), "session": session, "tier": "log", "dropped_lines": lines, "dropped_bytes": bytes })
+        .to_string()
 }
 
 /// A line of nginx's access log; anything else is a diagnostic, not a decision.

@@ -236,5 +236,8 @@ fn temporary_name() -> io::Result<String> {
     Ok(bytes.iter().fold(".sandboxc-".to_owned(), |name, byte| name + &format!("{byte:02x}")))
 }
 
+mod rotating;
 #[cfg(test)]
 mod tests;
+
+pub use rotating::{Dropped, Rotating};

@@ -5,6 +5,7 @@
 //! for dead that is just being made. They vanish by a rename, which takes no lock: a session that ends while something
 //! else holds the registry's must not wait for it, and none of its files is at its place any more.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::RuntimeError;
 use super::lock::{Lock, Wait};
@@ -179,6 +181,27 @@ impl Registry {
         Ok(None)
     }
 
+    /// The first use of each of these things since the login: an image whose layers podman copies for other ids, a volume
+    /// that it makes with the first container. Two who do it at once get into each other's way, and podman lets one of them
+    /// fail; so the first one goes alone, and the others wait until it says [`FirstUses::made`].
+    pub fn first_uses<'a>(&self, things: impl IntoIterator<Item = &'a str>) -> Result<FirstUses, RuntimeError> {
+        let mut firsts = FirstUses(Vec::new());
+        // In one order for everybody, so that no two wait for each other.
+        let names: BTreeSet<String> = things.into_iter().map(key).collect();
+        for name in names {
+            let made = self.dir.join(format!(".made-{name}"));
+            if made.exists() {
+                continue;
+            }
+            let wait = Wait { most: TURN, may_go_on: &|| self.may_go_on() };
+            let lock = Lock::take(&self.dir.join(format!(".making-{name}")), wait)?;
+            if !made.exists() {
+                firsts.0.push((made, lock));
+            }
+        }
+        Ok(firsts)
+    }
+
     /// The sessions whose runner is gone, each now held by the caller.
     pub fn dead(&self) -> Result<Vec<Dead>, RuntimeError> {
         let _guard = self.guard()?;
@@ -234,6 +257,25 @@ impl Registry {
         };
         entries.map(|entry| entry.path()).filter(is_session).collect()
     }
+}
+
+/// What is used for the first time, held by whoever does it. Given up without a word, the next one goes first.
+#[derive(Debug)]
+#[must_use]
+pub struct FirstUses(Vec<(PathBuf, Lock)>);
+
+impl FirstUses {
+    /// Everything is there now. Not being able to note it makes the next one go first again.
+    pub fn made(self) {
+        for (path, _lock) in self.0 {
+            let _ = Lock::try_take(&path);
+        }
+    }
+}
+
+/// A file name for anything.
+fn key(thing: &str) -> String {
+    Sha256::digest(thing).iter().take(12).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn take_if_dead(dir: PathBuf) -> Option<Dead> {
@@ -304,6 +346,26 @@ mod tests {
             registry.bury(dead).unwrap();
         }
         assert!(!registry.has_dead().unwrap() && !registry.session_dir("b").exists());
+    }
+
+    #[test]
+    fn the_first_use_is_made_alone_and_the_others_wait_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path()).unwrap();
+        let count = std::sync::atomic::AtomicUsize::new(0);
+        let alone = || {
+            let first = registry.first_uses(["image a", "volume b"]).unwrap();
+            if !first.0.is_empty() {
+                assert_eq!(count.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                thread::sleep(Duration::from_millis(50));
+                count.store(if first.0.len() == 2 { 100 } else { 200 }, Ordering::SeqCst);
+            }
+            assert_eq!(count.load(Ordering::SeqCst), 100, "went on before it was made");
+            first.made();
+        };
+        thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(alone))));
+        assert_eq!(registry.first_uses(["volume c", "image a"]).unwrap().0.len(), 1, "given up, and one that is made");
+        assert_eq!(registry.first_uses(["volume c"]).unwrap().0.len(), 1, "so the next one goes first");
     }
 
     /// A directory that cannot be made any further, as in a full file system.

@@ -41,6 +41,7 @@ mod quadlet_reader;
 mod quadlet_secrets;
 mod random;
 mod runtime_dir;
+mod script;
 mod secrets;
 mod signals;
 mod stop;

@@ -127,3 +127,25 @@ fn an_entry_is_installed_by_its_name_and_its_schedule_starts_it() {
     assert!(installed.gone(), "left: {}", installed.left());
     assert!(!config_home().join("systemd/user").join(installed.agent.replace(".service", ".timer")).exists());
 }
+
+/// Parts start and end with each start of the agent's unit; systemd counts starts, and five in ten seconds are too many.
+#[test]
+fn only_the_agents_unit_has_a_limit_of_starts() {
+    let installed = Installed::new("q-limit", &repo("true"));
+    let units = fs::read_dir(installed.place()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let parts: Vec<String> = units.filter_map(|name| sandboxc::emit::quadlet::service_of(&name)).collect();
+    assert!(parts.len() > 5, "{parts:?}");
+    for part in &parts {
+        let limit = property(part, "StartLimitIntervalUSec");
+        assert_eq!(limit == "0", *part != installed.agent, "{part}: {limit}");
+    }
+    assert_eq!((property(&installed.agent, "StartLimitBurst").as_str(), parts.contains(&installed.agent)), ("5", true));
+    let network = parts.iter().find(|part| part.ends_with("-egress-network.service")).unwrap();
+    for round in 0..8 {
+        let output = systemctl(&["start", network]);
+        assert!(output.status.success(), "start {round}: {}", text(&output.stderr));
+        systemctl(&["stop", network]);
+    }
+    assert!(installed.run().status.success());
+    assert!(installed.gone(), "left: {}", installed.left());
+}

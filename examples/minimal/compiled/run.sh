@@ -9,10 +9,10 @@ log_reader=
 
 finish() {
     code=$?
-    trap '' HUP INT TERM
+    trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --time 0 sandboxc-de7872f5a3fe-router-router sandboxc-de7872f5a3fe-default-forwarder sandboxc-de7872f5a3fe-default-agent >/dev/null 2>&1 || true
+    podman rm --force --ignore --volumes --time 0 sandboxc-de7872f5a3fe-router-router sandboxc-de7872f5a3fe-default-forwarder sandboxc-de7872f5a3fe-default-agent >/dev/null 2>&1 || true
     podman pod rm --force --ignore --time 0 sandboxc-de7872f5a3fe-router sandboxc-de7872f5a3fe-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
     podman network rm --force sandboxc-de7872f5a3fe-net >/dev/null 2>&1 || true
@@ -25,15 +25,18 @@ finish() {
     exit "$code"
 }
 trap finish EXIT
-trap 'phase=ended; exit 129' HUP
-trap 'phase=ended; exit 130' INT
-trap 'phase=ended; exit 143' TERM
+for signal in HUP:129 INT:130 QUIT:131 USR1:138 USR2:140 PIPE:141 ALRM:142 TERM:143; do
+    # shellcheck disable=SC2064 # The code is known now.
+    trap "phase=ended; exit ${signal#*:}" "${signal%:*}"
+done
 
 main() {
     # It keeps the name from the command; what is there already is left alone.
     mkdir -- /home/me/src/minimal/.git 2>/dev/null || true
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
     podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-de7872f5a3fe-net >/dev/null
+    # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
+    podman volume create --ignore sandboxc-home-210d47917b78 >/dev/null 2>&1 || podman volume exists sandboxc-home-210d47917b78
     # From an empty directory: kube play would build an image from a directory that is named like one.
     cd "$work"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
@@ -45,11 +48,27 @@ main() {
     phase=running
     podman logs --follow sandboxc-de7872f5a3fe-default-agent &
     log_reader=$!
-    code=$(podman wait sandboxc-de7872f5a3fe-default-agent)
+    # In the background, since a shell acts on signals only between commands and in `wait`.
+podman wait sandboxc-de7872f5a3fe-default-agent >"$work/code" &
+    failed=0
+    wait "$!" || failed=$?
+    [ "$failed" -eq 0 ] || exit 125
+    code=$(cat "$work/code")
     # What it has not read when the container goes is lost.
     wait "$log_reader" || true
     log_reader=
+    [ "$code" -ne 1 ] || code=$(why_one)
     exit "$code"
+}
+
+# podman's init ends with 1 if it cannot become the command, and nothing else is in the log then.
+why_one() {
+    case $(podman logs sandboxc-de7872f5a3fe-default-agent 2>&1 | head -n 2) in
+    "ERROR (catatonit:"?"): failed to exec pid1: No such file or directory") echo 127 ;;
+    "ERROR (catatonit:"?"): failed to exec pid1: Permission denied") echo 126 ;;
+    "ERROR (catatonit:"?"): failed to exec pid1: Exec format error") echo 126 ;;
+    *) echo 1 ;;
+    esac
 }
 
 manifest() {

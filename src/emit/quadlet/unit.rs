@@ -39,9 +39,16 @@ impl Relations {
         }
         if self.stop_when_unneeded {
             w.flag("StopWhenUnneeded", true)?;
+            no_start_limit(w)?;
         }
         Ok(())
     }
+}
+
+/// A part starts and ends with each start of the agent's unit, whose limit is the one that counts: six starts within ten
+/// seconds would fail at a part's, as a failed dependency.
+fn no_start_limit(w: &mut Writer) -> Result<(), EmitError> {
+    w.set("StartLimitIntervalSec", "0")
 }
 
 /// Nothing waits for the network of the host to be called online, which rootless takes up to 90 s to give up on
@@ -192,6 +199,7 @@ pub fn target(podman: Podman, description: &str, service: &str) -> Result<String
     w.set("Description", description)?;
     w.set("BindsTo", service)?;
     w.set("After", service)?;
+    no_start_limit(&mut w)?;
     Ok(w.finish())
 }
 

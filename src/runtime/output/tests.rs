@@ -121,3 +121,89 @@ fn a_tree_has_its_modes_and_replaces_links_and_leaves_nothing_beside() {
     }
     assert_eq!(fs::read_dir(&out).unwrap().count(), 4, "no file of ours is left half-way");
 }
+
+/// The lines of a log and of the one before it, and how many the log says are gone.
+fn accounted(path: &Path) -> (Vec<u64>, u64) {
+    let (mut seen, mut gone) = (Vec::new(), 0);
+    for path in [path.with_extension("1"), path.to_owned()] {
+        for line in fs::read_to_string(path).unwrap_or_default().lines() {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            gone += value["gone"].as_u64().unwrap_or(0);
+            seen.extend(value["n"].as_u64());
+        }
+    }
+    (seen, gone)
+}
+
+fn says(dropped: Dropped) -> String {
+    format!("{{\"gone\":{},\"bytes\":{}}}", dropped.lines, dropped.bytes)
+}
+
+#[test]
+fn a_log_is_held_to_a_size_and_says_what_is_no_longer_in_it() {
+    let (dir, inside) = ground();
+    let path = dir.path().join("out/log");
+    let mut log = Rotating::open_with(&path, &inside, 2000).unwrap();
+    for number in 0..1000 {
+        log.line(&format!("{{\"n\":{number}}}"), says);
+        let size: u64 =
+            ["out/log", "out/log.1"].iter().filter_map(|p| Some(fs::metadata(dir.path().join(p)).ok()?.len())).sum();
+        assert!(size <= 4000 + 100, "{size} bytes after {number} lines");
+    }
+    let newest = fs::read_to_string(&path).unwrap();
+    let first: serde_json::Value = serde_json::from_str(newest.lines().next().unwrap()).unwrap();
+    assert!(first["gone"].as_u64().unwrap() > 0 && first["bytes"].as_u64().unwrap() > 1000, "{first}");
+    let (seen, _) = accounted(&path);
+    assert!(seen.is_sorted() && seen.last() == Some(&999), "the newest are kept");
+    // The twin: one that fits stays one file.
+    let mut small = Rotating::open_with(&dir.path().join("out/small"), &inside, 2000).unwrap();
+    small.line("{}", says);
+    assert!(!dir.path().join("out/small.1").exists());
+}
+
+#[test]
+fn every_line_is_there_or_accounted_for() {
+    let (dir, inside) = ground();
+    let path = dir.path().join("out/log");
+    let mut log = Rotating::open_with(&path, &inside, 500).unwrap();
+    let mut gone = 0;
+    for number in 0..300_u64 {
+        log.line(&format!("{{\"n\":{number}}}"), |dropped| {
+            // A line that says so is itself one of those that go.
+            says(dropped)
+        });
+        let now = accounted(&path).1;
+        gone = gone.max(now);
+    }
+    let (seen, _) = accounted(&path);
+    assert!(gone > 0 && seen.windows(2).all(|pair| pair[1] == pair[0] + 1), "no gap without a word: {seen:?}");
+}
+
+#[test]
+fn two_who_write_one_log_both_go_on_in_the_new_file() {
+    let (dir, inside) = ground();
+    let path = dir.path().join("out/log");
+    let mut both = [1, 2].map(|_| Rotating::open_with(&path, &inside, 500).unwrap());
+    for number in 0..200_u64 {
+        both[usize::try_from(number % 2).unwrap()].line(&format!("{{\"n\":{number}}}"), says);
+    }
+    let (seen, gone) = accounted(&path);
+    assert!(gone > 0 && seen.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seen:?}");
+    // One that is removed meanwhile begins anew.
+    fs::remove_file(&path).unwrap();
+    both[0].line("{\"n\":1}", says);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "{\"n\":1}\n");
+}
+
+#[test]
+fn lines_that_a_full_disk_loses_are_counted_once_there_is_room() {
+    let (dir, inside) = ground();
+    let path = dir.path().join("out/log");
+    let mut log = Rotating::open_with(&path, &inside, 1 << 20).unwrap();
+    let good = std::mem::replace(&mut log, Rotating::open_with(Path::new("/dev/full"), &inside, 1 << 20).unwrap());
+    log.line("{\"n\":1}", says);
+    log.line("{\"n\":2}", says);
+    log.become_file_of(good);
+    log.line("{\"n\":3}", says);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "{\"gone\":2,\"bytes\":0}\n{\"n\":3}\n");
+}
