@@ -75,7 +75,7 @@ impl RefGlob {
     /// Reads a glob; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let odd = |c: char| c.is_control() || " ~^:?[\\".contains(c);
-        let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+        let part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.strip_suffix(".lock").is_none();
         if !text.starts_with("refs/") {
             return Err("it does not start with `refs/`".to_owned());
         }

@@ -131,7 +131,7 @@ impl Commands {
                 return Err("signed pushes hide which refs they change; push without --signed".to_owned());
             }
             if !CAPABILITIES.contains(&name) {
-                let shown: String = name.chars().filter(|c| c.is_ascii_graphic()).take(40).collect();
+                let shown: String = name.chars().filter(char::is_ascii_graphic).take(40).collect();
                 return Err(format!("this push uses `{shown}`, which the sandbox does not know"));
             }
             self.capabilities.push(word.to_owned());
@@ -156,7 +156,7 @@ fn is_id(text: &str) -> bool {
 /// A name that git itself takes (git-check-ref-format), below `refs/`.
 fn is_ref(name: &str) -> bool {
     let odd = |c: char| c.is_control() || " ~^:?*[\\\u{7f}".contains(c);
-    let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+    let part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.strip_suffix(".lock").is_none();
     name.starts_with("refs/")
         && name.len() <= 1024
         && !name.contains(odd)
