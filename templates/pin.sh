@@ -22,6 +22,19 @@ while [ "$#" -gt 0 ]; do
     name=$1 kind=$2 path=$3
     shift 3
     source=/proc/$$/fd/3
+    case $kind in directory | file)
+        # Something empty keeps the name from the command. What is there already is left alone.
+        if [ ! -e "$path" ]; then
+            exec 3<"${path%/*}/."
+            opened "${path%/*}"
+            if [ "$kind" = directory ]; then
+                mkdir "$source/${path##*/}"
+            else
+                (set -C && : >"$source/${path##*/}")
+            fi || fail "cannot be made"
+        fi
+        ;;
+    esac
     if [ -d "$path" ]; then
         mkdir "$dir/$name"
         exec 3<"$path/."

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::context::{Context, print, say, tell_limits};
+use super::context::{Context, print, say, tell_limits, tell_mounts};
 use super::{Failure, PlanArgs, Target};
 use crate::config::Resolved;
 use crate::emit::quadlet::Units;
-use crate::emit::{File, Podman, script, tree};
+use crate::emit::{File, Podman, tree};
 use crate::plan::{Command, Keeper, Request, plan};
 use crate::runtime::output::{self, Inside};
 
@@ -58,12 +58,15 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
         return Ok(code);
     }
     tell_limits(&plan, podman, args.plan.strict)?;
+    if args.target == Target::Kube {
+        tell_mounts(&plan, args.plan.strict)?;
+    }
     let compiled = tree::compile(&plan, podman)?;
     if let Some(dir) = &args.output {
-        return write_tree(dir, &tree::tree(&plan, &compiled)?, &resolved);
+        return write_tree(dir, &tree::tree(&plan, podman, &compiled)?, &resolved);
     }
     match args.target {
-        Target::Script => print(&script::script(&plan, &compiled.stream.text())?.text)?,
+        Target::Script => print(&tree::script(&plan, podman)?.text)?,
         _ => print(&compiled.stream.text())?,
     }
     Ok(0)

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::config::{Inputs, Loaded, Resolved, SecretValues, entry_path, load, read_secrets};
-use crate::emit::{LimitGap, Podman as Version, limit_gaps};
+use crate::emit::{LimitGap, MOUNT_GAP, Podman as Version, limit_gaps, mount_gaps};
 use crate::plan::Plan;
 use crate::runtime::host;
 use crate::runtime::podman::Podman;
@@ -190,6 +190,18 @@ pub(super) fn tell_limits(plan: &Plan, podman: Version, strict: bool) -> Result<
     }
     match strict && !gaps.is_empty() {
         true => Err(Failure::promise("--strict: a limit cannot be kept by the manifest alone")),
+        false => Ok(()),
+    }
+}
+
+/// Names the mounts that a manifest alone does not keep; `strict` makes them an error.
+pub(super) fn tell_mounts(plan: &Plan, strict: bool) -> Result<(), Failure> {
+    let gaps = mount_gaps(plan);
+    for gap in &gaps {
+        say(&format!("sandboxc: the mount of {gap} is not kept by the manifest alone: {MOUNT_GAP}"));
+    }
+    match strict && !gaps.is_empty() {
+        true => Err(Failure::promise("--strict: a mount cannot be kept by the manifest alone")),
         false => Ok(()),
     }
 }

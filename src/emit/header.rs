@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 
 use crate::plan::Plan;
+use crate::visible::escaped;
 
+use super::pin::{MOUNT_GAP, Sources, mount_gaps};
+use super::shell::line;
 use super::{Podman, limit_gaps, permissions};
 
-pub(super) fn header(plan: &Plan, podman: Podman) -> String {
+pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
     let mut text = format!("# sandboxc plan {}, session {}, for podman {podman}\n#\n", plan.names.hash, plan.session);
     // Writing to a String cannot fail.
     match &plan.network {
@@ -17,14 +20,23 @@ pub(super) fn header(plan: &Plan, podman: Podman) -> String {
             for call in super::network::create_args(plan) {
                 let _ = writeln!(text, "#   podman {}", call.join(" "));
             }
+            let names = &plan.names;
             let _ = writeln!(
                 text,
-                "#   podman kube play --network {} --ip {} --ip {} --no-hosts -\n#   podman network connect {} {}",
-                plan.names.internal_network,
-                net.router_address,
-                net.agent_address,
-                plan.names.egress_network,
-                plan.names.router_infra,
+                "#   podman kube play --start=false --network {} --ip {} --ip {} --no-hosts -\n#   podman network connect {} {}",
+                names.internal_network, net.router_address, net.agent_address, names.egress_network, names.router_infra,
+            );
+            // The command must not run before its way out is there: containers of a pod start in no order.
+            let _ = writeln!(text, "#   podman pod start {}", names.router_pod);
+            if let Some(ready) = plan.router.as_ref().and_then(|pod| pod.main.ready.as_deref()) {
+                let (router, ready) = (names.router_container(), line(ready));
+                let _ = writeln!(text, "#   podman exec --privileged=false {router} {ready}");
+            }
+            let _ = writeln!(
+                text,
+                "#   podman start {}\n#   podman pod start {}",
+                names.forwarder_container(),
+                names.agent_pod
             );
         }
         None => text.push_str("# THE NETWORK SANDBOX IS OFF: the agent reaches everything that this host reaches.\n"),
@@ -46,6 +58,13 @@ pub(super) fn header(plan: &Plan, podman: Podman) -> String {
     }
     for gap in gaps {
         let _ = writeln!(text, "#   {}: {}", gap.limit, gap.why);
+    }
+    let gaps = if *sources == Sources::Named { mount_gaps(plan) } else { Vec::new() };
+    if !gaps.is_empty() {
+        let _ = writeln!(text, "#\n# Mounts that this manifest alone does not keep: {MOUNT_GAP}:");
+    }
+    for gap in gaps {
+        let _ = writeln!(text, "#   {}", escaped(&gap));
     }
     text.push_str("#\n# Permissions, and where each was given:\n");
     for line in permissions(plan).lines() {

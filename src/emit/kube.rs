@@ -18,6 +18,7 @@ use crate::config::yaml;
 use crate::plan::pod::{Dns, Pod, Role};
 use crate::plan::{MaterialStore, Plan};
 
+use super::pin::Sources;
 use super::{EmitError, File, Podman};
 
 /// The documents of a plan.
@@ -64,6 +65,7 @@ impl Stream {
 pub fn stream(
     plan: &Plan,
     podman: Podman,
+    sources: &Sources,
     header: String,
     router_files: &[File],
     agent_files: &[File],
@@ -74,7 +76,7 @@ pub fn stream(
     if let Some(MaterialStore::Service(_)) = plan.materials.as_ref().map(|materials| &materials.store) {
         return Err(EmitError::Internal("a manifest has no service that could keep its secrets".to_owned()));
     }
-    let maker = Maker { plan, podman };
+    let maker = Maker { plan, podman, sources };
     let names = &plan.names;
     let router = plan.router.as_ref().map(|pod| maker.documents(&names.router_files, router_files, pod, "router"));
     let agent = maker.documents(&names.agent_files, agent_files, &plan.agent, "agent")?;
@@ -85,6 +87,7 @@ pub fn stream(
 struct Maker<'a> {
     plan: &'a Plan,
     podman: Podman,
+    sources: &'a Sources,
 }
 
 impl Maker<'_> {

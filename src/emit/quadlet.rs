@@ -3,7 +3,7 @@
 //! One unit is started, the agent's; it pulls in the others in order, and they end when it does, since nothing needs
 //! them any more (`StopWhenUnneeded=`). Its result is the command's exit code.
 //!
-//!     images, materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
+//!     images, mounts, materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
 
 use crate::plan::pod::{Attachment, Container, NetworkKind, Pod, Role, Source};
 use crate::plan::{Part, Plan, SESSION_LABEL, SandboxNetwork, runner_hash};
@@ -16,13 +16,19 @@ mod image;
 pub mod keys;
 mod materials;
 mod mount;
+mod pin;
 pub mod syntax;
 mod unit;
 pub mod writer;
 
 use container::{ContainerUnit, Image, Service, Standing};
 pub use materials::PROGRAM_DIRS;
+use pin::PIN_ROLE;
 use unit::{Network, PodUnit, Relations, Volume};
+
+/// The directory of all sets, below the user's runtime directory. Not the one of the runners' sessions, where `gc` would
+/// take each for a dead session.
+const HELD_IN: &str = "sandboxc-units";
 
 /// Seconds that a start may take. The first start of an image with shifted ids copies its layers, which took more than a
 /// minute on a busy machine.
@@ -87,6 +93,7 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     files.extend(maker.agent()?);
     files.push(maker.target()?);
     files.extend(maker.timer()?);
+    files.push(maker.pins()?);
     files.extend(maker.materials()?);
     files.extend(mounted.iter().cloned());
     for file in &mut files {
@@ -153,13 +160,19 @@ impl Maker<'_> {
         Ok(File::new(self.units.file("egress", "network"), network.write(self.podman)?))
     }
 
+    /// Services that refuse a start. What nothing but the agent requires comes after them: if they fail, the agent's start is
+    /// called off, and systemd does not look again whether what has started for it is still needed.
+    fn refusers(&self) -> Vec<&'static str> {
+        [PIN_ROLE].into_iter().chain(self.keeper()).collect()
+    }
+
     /// The named volumes.
     fn volumes(&self) -> Result<Vec<File>, EmitError> {
         let mut files = Vec::new();
         for mount in &self.plan.agent.main.mounts {
             let Source::Volume(name) = &mount.source else { continue };
             let what = if mount.name == "home" { "Home" } else { "Volume" };
-            let volume = Volume { relations: self.relations(what, &[], &[]), name: name.clone() };
+            let volume = Volume { relations: self.relations(what, &self.refusers(), &[]), name: name.clone() };
             files.push(File::new(self.units.file(&mount.name, "volume"), volume.write(self.podman)?));
         }
         Ok(files)

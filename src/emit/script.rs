@@ -1,12 +1,11 @@
 //! The script target: the whole recipe in one POSIX shell file that runs without sandboxc.
 
-use crate::config::Stand;
 use crate::plan::Plan;
 use crate::plan::pod::Source;
 
 use super::shell::{line, quote};
 use super::template::environment;
-use super::{EmitError, File, network, update_args};
+use super::{EmitError, File, network, pin, update_args};
 
 /// Writes the script around a manifest whose agent carries its command itself.
 pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
@@ -30,11 +29,13 @@ pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
         },
         secrets => plan.secret_names(),
         volumes => volumes(plan),
-        stand_ins => stand_ins(plan)?,
         agent => names.agent_container(),
         updates => plan.pods().flat_map(update_args).map(|args| line(&args)).collect::<Vec<_>>(),
         ready => plan.router.as_ref().and_then(|pod| pod.main.ready.as_deref()).map(line),
         timeout => plan.agent.main.limits.timeout.as_ref().map(|timeout| timeout.value),
+        pin_script => pin::SCRIPT,
+        pins => pin::pin_args(plan)?.into_iter().map(|words| words.map(quote).join(" ")).collect::<Vec<_>>(),
+        placeholder => pin::placeholder(plan),
         marker => marker(manifest),
         manifest => manifest,
     };
@@ -50,22 +51,6 @@ fn volumes(plan: &Plan) -> Vec<String> {
         _ => None,
     };
     plan.agent.main.mounts.iter().filter_map(|mount| named(&mount.source)).collect()
-}
-
-/// Commands that put an empty thing where a mount needs one. None follows a link at that name.
-fn stand_ins(plan: &Plan) -> Result<Vec<String>, EmitError> {
-    let mut lines = Vec::new();
-    for mount in &plan.agent.main.mounts {
-        if let Source::StandIn { path, stand } = &mount.source {
-            let text = path.to_str().ok_or_else(|| EmitError::Internal(format!("{} is not UTF-8", path.display())))?;
-            let path = quote(text);
-            lines.push(match stand {
-                Stand::Directory => format!("mkdir -- {path}"),
-                Stand::File => format!("(set -C && : >{path})"),
-            });
-        }
-    }
-    Ok(lines)
 }
 
 /// A here-document end that is no line of the text.

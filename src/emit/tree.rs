@@ -3,6 +3,7 @@
 use crate::plan::Plan;
 
 use super::kube::{self, Stream};
+use super::pin::{self, Sources};
 use super::{EmitError, File, Podman, header, network, quadlet, review, router, script};
 
 /// Everything that one plan compiles to.
@@ -19,15 +20,32 @@ pub struct Compiled {
 /// Compiles a plan for a podman.
 pub fn compile(plan: &Plan, podman: Podman) -> Result<Compiled, EmitError> {
     let (router_files, agent_files) = mounted(plan)?;
-    let stream = kube::stream(plan, podman, header::header(plan, podman), &router_files, &agent_files)?;
+    let stream = stream(plan, podman, &Sources::Named, &router_files, &agent_files)?;
     Ok(Compiled { stream, router_files, agent_files })
+}
+
+/// The script of a plan.
+pub fn script(plan: &Plan, podman: Podman) -> Result<File, EmitError> {
+    let (router_files, agent_files) = mounted(plan)?;
+    let sources = Sources::Held(pin::placeholder(plan));
+    script::script(plan, &stream(plan, podman, &sources, &router_files, &agent_files)?.text())
+}
+
+fn stream(
+    plan: &Plan,
+    podman: Podman,
+    sources: &Sources,
+    router_files: &[File],
+    agent_files: &[File],
+) -> Result<Stream, EmitError> {
+    kube::stream(plan, podman, sources, header::header(plan, podman, sources), router_files, agent_files)
 }
 
 /// The Quadlet tree of a plan: one directory that is named like the session, sorted by path.
 pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
     let (mut files, agent_files) = mounted(plan)?;
     files.extend(agent_files);
-    files.push(review::file(plan)?);
+    files.extend([review::file(plan)?, File::new(pin::FILE, pin::SCRIPT)]);
     quadlet::units(plan, podman, &files)
 }
 
@@ -42,10 +60,10 @@ fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
 }
 
 /// All files of the tree, sorted by path.
-pub fn tree(plan: &Plan, compiled: &Compiled) -> Result<Vec<File>, EmitError> {
+pub fn tree(plan: &Plan, podman: Podman, compiled: &Compiled) -> Result<Vec<File>, EmitError> {
     let mut files = vec![
         File::new("kube.yaml", compiled.stream.text()),
-        script::script(plan, &compiled.stream.text())?,
+        script(plan, podman)?,
         network::networks_file(plan),
         review::file(plan)?,
     ];

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
@@ -102,6 +103,11 @@ impl Inside {
         })
     }
 
+    /// The container's root directory, as its first process has it; `None` if that is of this host, or gone.
+    pub fn root(&self) -> Option<OwnedFd> {
+        self.init.root().filter(|_| !self.init.is_outside())
+    }
+
     /// A signal for every process but podman's init, as a terminal sends it to its foreground group.
     pub fn interrupt(&self, signal: Signal) {
         let program = self.init.program();
@@ -120,7 +126,7 @@ impl Inside {
         let members: Vec<i32> = self.group.members().iter().map(Process::number).collect();
         // A child that is still conmon's copy is no member, and would end by the signal.
         let told = commands.filter(|process| members.contains(&process.number())).map(|process| process.signal(signal));
-        told.fold(false, |any, told| any || told)
+        told.collect::<Vec<_>>().contains(&true)
     }
 }
 

@@ -84,7 +84,9 @@ pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended
             Some(Asked::Interrupt(signal)) => {
                 last_interrupt = Some(Instant::now());
                 // One who sees nothing happen presses the key again.
-                Inside::of(exec.container).iter().for_each(|inside| inside.interrupt(signal));
+                if let Some(inside) = Inside::of(exec.container) {
+                    inside.interrupt(signal);
+                }
                 None
             }
             Some(Asked::Message(signal)) => {

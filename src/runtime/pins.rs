@@ -5,23 +5,17 @@
 //! source is opened without following a link and held, and before the command runs the object that its container has at
 //! the target must be the one that is held.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxAttributes, StatxFlags, fstatvfs, openat, openat2, statx,
+    CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxAttributes, StatxFlags, fstatvfs, openat2, statx,
 };
 use rustix::io::Errno;
-use serde::Deserialize;
 
 use super::RuntimeError;
-use super::podman::Podman;
+use super::conmon::Inside;
 use crate::visible::escaped;
-
-/// Bytes of a process's `cgroup` file that are read; a path has at most 4096.
-const CGROUP_BYTES: u64 = 8192;
 
 /// A mount of something of the host.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +59,20 @@ impl Pins {
         mounts.into_iter().map(Pin::open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Compares what a container has, by its root directory, with what is held.
-    pub fn verify(&self, root: impl AsFd) -> Result<(), RuntimeError> {
+    /// Compares what a running container has with what is held.
+    pub fn verify(&self, container: &str) -> Result<(), RuntimeError> {
+        let root = Inside::of(container).and_then(|inside| inside.root());
+        let gone = || {
+            RuntimeError::Host(format!(
+                "the process of {container} is not to be found, and what is mounted in it cannot be compared; it has \
+                 ended, or this kernel lists no children of a process (CONFIG_PROC_CHILDREN)"
+            ))
+        };
+        self.compare(root.ok_or_else(gone)?)
+    }
+
+    /// Compares what there is below a root directory with what is held.
+    fn compare(&self, root: impl AsFd) -> Result<(), RuntimeError> {
         self.0.iter().try_for_each(|pin| {
             let seen = look(&root, &pin.target).map_err(|error| pin.unseen(error))?;
             pin.compare(seen).map_or(Ok(()), |why| Err(pin.refuse(why)))
@@ -135,49 +141,12 @@ fn see(file: impl AsFd) -> Result<Seen, Errno> {
     })
 }
 
-/// What `podman inspect` says of a running container.
-#[derive(Debug, Deserialize)]
-struct State {
-    #[serde(rename = "Pid")]
-    pid: u32,
-    #[serde(rename = "CgroupPath")]
-    cgroup: String,
-}
-
-/// The root directory of a running container, as its first process has it.
-///
-/// The number of that process is podman's word, which comes from conmon. Its directory in `/proc` is opened before
-/// anything else is asked, so that a process that gets the number later is not taken for it, and the kernel must say that
-/// it is in the container's control group.
-pub fn root_of(podman: &Podman, container: &str) -> Result<OwnedFd, RuntimeError> {
-    let what = "looking for the container's process";
-    let mut described = podman.inspect(what, container)?;
-    let state: State = serde_json::from_value(described["State"].take())
-        .map_err(std::io::Error::from)
-        .map_err(RuntimeError::io(what))?;
-    let failed = |error: Errno| RuntimeError::Io(what.to_owned(), error.into());
-    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let process = openat(CWD, format!("/proc/{}", state.pid), directory, Mode::empty()).map_err(failed)?;
-    let cgroup = openat(&process, "cgroup", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-    let mut text = String::new();
-    File::from(cgroup).take(CGROUP_BYTES).read_to_string(&mut text).map_err(RuntimeError::io(what))?;
-    if state.pid < 2 || !is_in(&text, &state.cgroup) {
-        return Err(RuntimeError::Host(format!("{what}: number {} is not in its control group", state.pid)));
-    }
-    openat(&process, "root", directory, Mode::empty()).map_err(failed)
-}
-
-/// True if a process with this `cgroup` file (cgroups(7)) is in the group or below it.
-fn is_in(text: &str, group: &str) -> bool {
-    let own = text.lines().find_map(|line| line.strip_prefix("0::"));
-    let below = own.and_then(|own| own.strip_prefix(group));
-    group.len() > 1 && group.starts_with('/') && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
     use std::os::unix::fs::symlink;
+
+    use rustix::fs::openat;
 
     use super::*;
 
@@ -241,23 +210,7 @@ mod tests {
         assert_eq!(look(&root, Path::new("/etc/up")), Ok(there));
         assert_eq!(look(&root, Path::new("/absolute")), Err(Errno::NOENT));
         let pins = Pins::open([mount(&path.join("ws/data"), "/absolute")]).unwrap();
-        let said = pins.verify(&root).unwrap_err().to_string();
+        let said = pins.compare(&root).unwrap_err().to_string();
         assert!(said.contains("the command was not started"), "{said}");
-    }
-
-    #[test]
-    fn membership_of_a_control_group_is_the_groups_whole_name() {
-        let group = "/user.slice/libpod-1.scope";
-        for (text, expected) in [
-            ("0::/user.slice/libpod-1.scope\n", true),
-            ("1:name=x:/a\n0::/user.slice/libpod-1.scope/container\n", true),
-            ("0::/user.slice/libpod-1.scope.d/x\n", false),
-            ("0::/user.slice/libpod-2.scope/user.slice/libpod-1.scope\n", false),
-            ("1:name=/user.slice/libpod-1.scope:/\n", false),
-            ("", false),
-        ] {
-            assert_eq!(is_in(text, group), expected, "{text}");
-        }
-        assert!(!is_in("0::/x\n", "/") && !is_in("0::/x\n", "") && !is_in("0::x/y", "x"));
     }
 }

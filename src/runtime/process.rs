@@ -11,6 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// A process that is held by a descriptor.
@@ -75,6 +77,15 @@ impl Process {
     pub fn works_in(&self, directory: &File) -> bool {
         let wanted = directory.metadata().map(|meta| object(&meta));
         wanted.is_ok_and(|wanted| self.linked("cwd") == Some(wanted))
+    }
+
+    /// Its root directory: names below it lead where they lead for this process.
+    pub fn root(&self) -> Option<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, self.entry("root"), flags, Mode::empty()).ok()?;
+        // Had the number gone to another process before that, this one would have ended.
+        let ended = poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&Timespec::default()));
+        (ended == Ok(0)).then_some(root)
     }
 
     /// Its children, opened; `None` on a kernel that does not list them (`CONFIG_PROC_CHILDREN`).
@@ -160,6 +171,17 @@ mod tests {
         child.wait().unwrap();
         assert!(!process.signal(Signal::TERM), "its number is free for others now");
         assert!(process.words().is_empty());
+    }
+
+    #[test]
+    fn the_root_of_a_process_is_given_while_it_lives() {
+        let mut child = Command::new("sleep").arg("30").spawn().unwrap();
+        let process = Process::of_child(&child).unwrap();
+        let root = rustix::fs::fstat(process.root().unwrap()).unwrap();
+        assert_eq!(object(&fs::metadata("/").unwrap()), (root.st_dev, root.st_ino));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(process.root().is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::conmon::{all_run, settle};
 use super::ctrlog;
 use super::doctor::MEND_IDS;
 use super::fault::point;
-use super::pins::{self, HostMount, Pins};
+use super::pins::{HostMount, Pins};
 use super::podman::Podman;
 use super::signals::Signals;
 use super::state::State;
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
     fn agent(&self, pins: &Pins) -> Result<(), RuntimeError> {
         self.pod(&self.plan.agent, "the agent pod", "forwarder", &self.compiled.stream.agent.text())?;
         // Nothing runs in it but podman's init.
-        pins.verify(pins::root_of(&self.starting, &self.plan.names.agent_container())?)?;
+        pins.verify(&self.plan.names.agent_container())?;
         match &self.plan.network {
             Some(_) => self.wait_until("forwarder", GATE_PASSED, "the agent pod"),
             None => Ok(()),

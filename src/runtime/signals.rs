@@ -109,8 +109,7 @@ impl Signals {
         let reader = wake.try_clone().map_err(doing())?;
         let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
         let named = ENDING.into_iter().filter(|&signal| signal != SIGHUP || !ignored.contains(&SIGHUP));
-        let source =
-            SignalDelivery::with_pipe(reader, writer, SignalOnly::default(), named.chain([SIGIO])).map_err(doing())?;
+        let source = SignalDelivery::with_pipe(reader, writer, SignalOnly, named.chain([SIGIO])).map_err(doing())?;
         for signal in UNNAMED.into_iter().chain(REAL_TIME) {
             // Not every architecture and C library has each of them.
             let _ = source.handle().add_signal(signal);

@@ -107,32 +107,39 @@ impl UserManager {
         output::tree(beside.path(), files, &Inside::default())?;
         let new = beside.path().join(session);
         exchange(&new, &place, old.is_some())?;
-        let gone: Vec<&String> = old.iter().flat_map(|old| &old.native).filter(|t| !units.native.contains(t)).collect();
-        if let Err(error) = self.activate(&units, &place, session, files) {
+        let before = old.as_ref().map(|old| old.native.as_slice()).unwrap_or_default();
+        if let Err(error) = self.activate(&units, &place) {
             // `new` holds what was there before, if anything was.
             exchange(&place, &new, old.is_some())?;
-            self.remove_native(units.native.iter().filter(|unit| !gone.contains(unit)))?;
+            self.remove_native(units.native.iter().filter(|unit| !before.contains(unit)))?;
+            self.place_native(before, &place)?;
             Self::reload()?;
             return Err(error);
         }
-        self.remove_native(gone.into_iter())?;
+        self.remove_native(before.iter().filter(|unit| !units.native.contains(unit)))?;
         Ok(units)
     }
 
     /// Makes systemd read what was placed, verifies it, and starts its timers.
-    fn activate(&self, units: &Units, place: &Path, session: &str, files: &[File]) -> Result<(), RuntimeError> {
-        let is_native = |file: &&File| units.native.iter().any(|unit| file.path == format!("{session}/{unit}"));
-        let native: Vec<File> =
-            files.iter().filter(is_native).map(|file| File::new(file.name(), file.text.as_str())).collect();
-        if !native.is_empty() {
-            output::tree(&self.native, &native, &Inside::default())?;
-        }
+    fn activate(&self, units: &Units, place: &Path) -> Result<(), RuntimeError> {
+        self.place_native(&units.native, place)?;
         Self::reload()?;
         Self::verify(units, place)?;
         for timer in units.native.iter().filter(|unit| unit.strip_suffix(".timer").is_some()) {
             call("the schedule", &["enable", "--now", timer])?;
         }
         Ok(())
+    }
+
+    /// Copies units that systemd reads without Quadlet from a session's directory to where it reads them.
+    fn place_native(&self, units: &[String], place: &Path) -> Result<(), RuntimeError> {
+        let read = |unit: &String| fs::read_to_string(place.join(unit)).map(|text| File::new(unit, text));
+        let files = units.iter().map(read).collect::<Result<Vec<_>, _>>();
+        let files = files.map_err(RuntimeError::io(format!("reading {}", place.display())))?;
+        match files.is_empty() {
+            true => Ok(()),
+            false => output::tree(&self.native, &files, &Inside::default()),
+        }
     }
 
     fn remove_native<'a>(&self, units: impl Iterator<Item = &'a String>) -> Result<(), RuntimeError> {

@@ -26,9 +26,8 @@ impl Masked {
         fs::write(sandbox.scratch("since"), "").unwrap();
         let value = in_file(&sandbox, "token");
         let digest: String = Sha256::digest(&value).iter().map(|byte| format!("{byte:02x}")).collect();
-        // The agent of a recipe may be there before the router has its way out.
         let script = format!(
-            "i=0; until curl -sSf -o /dev/null https://sub.example.org/; do i=$((i+1)); [ $i -lt 60 ] || exit 9; sleep 0.5; done; \
+            "curl -sSf -o /dev/null https://sub.example.org/ || exit 9; \
              printf '{{\"env\": \"%s\", \"said\": ' $TOKEN; \
              curl -sS -H \"Authorization: Bearer $TOKEN\" https://api.example.com/wants/{digest}/echo/x; printf '}}\\n'; exit 3"
         );

@@ -5,7 +5,9 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use crate::harness::{REPO, SERVER, Sandbox, code, left_over, text};
+use crate::compile::{compile, left};
+use crate::harness::{REPO, SERVER, Sandbox, code, left_over, text, unique, wait_until};
+use crate::quadlet_live::{Installed, property, systemctl};
 
 /// A workspace with `data`, mounted read-write at `/data`, and a directory of the host that nobody was given.
 struct Ground {
@@ -134,4 +136,125 @@ fn a_link_that_was_there_before_is_followed_once_when_the_config_is_read_and_nev
     let output = ground.run(&ground.podman_before("never", "true"), LOOK);
     assert_eq!(code(&output), 2);
     assert!(text(&output.stderr).contains("outside the workspace"), "{}", text(&output.stderr));
+}
+
+impl Ground {
+    /// The script target, ready to run: its hash and the command.
+    fn script(&self, path: Option<&std::path::Path>) -> (String, Command) {
+        let script = compile(&self.sandbox, &["--target", "script", "--session", &unique(), "--", "sh", "-c", LOOK]);
+        let file = self.sandbox.scratch("run.sh");
+        fs::write(&file, &script).unwrap();
+        let mut command = self.sandbox.in_shell(&format!("exec sh {}", file.display()));
+        let path = path.map_or_else(String::new, |path| format!("{}:", path.display()));
+        command.env("PATH", format!("{path}/usr/bin:/bin"));
+        (script.split("# Sandbox ").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned(), command)
+    }
+}
+
+/// What scripts have in the user's runtime directory.
+fn runtime_leftovers() -> Vec<String> {
+    let dir = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap());
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("sandboxc-run.")).collect()
+}
+
+#[test]
+fn a_script_refuses_a_source_that_is_a_link_or_a_pipe_by_now_and_leaves_nothing() {
+    for identity in ["host-user", "root"] {
+        for (name, new, word) in [
+            ("data", "ln -s $private data", "is a link now, or below one"),
+            ("conf", "ln -s $private/key conf", "is a link now, or below one"),
+            ("conf", "mkfifo conf", "is neither a file nor a directory"),
+            (".sandboxc", "ln -s $private .sandboxc", "is a link now, or below one"),
+            ("data", "true", "is missing"),
+        ] {
+            let ground = Ground::new(identity);
+            let (hash, mut script) = ground.script(None);
+            assert!(Command::new("sh").args(["-c", &ground.swap(name, new)]).status().unwrap().success());
+            let output = script.output().unwrap();
+            assert!(text(&output.stderr).contains("nothing was started"), "{}", text(&output.stderr));
+            refused(&ground, &output, word);
+            assert_eq!(left(&hash), "");
+        }
+    }
+    wait_until("scripts leave nothing, nor do those of other tests", || runtime_leftovers().is_empty());
+}
+
+#[test]
+fn a_script_mounts_what_it_has_looked_at_whatever_its_name_is_then() {
+    for identity in ["host-user", "root"] {
+        let ground = Ground::new(identity);
+        let (hash, mut script) = ground.script(None);
+        let output = script.output().unwrap();
+        assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "data\nconf\n"), "{}", text(&output.stderr));
+        assert!(ground.sandbox.repo().join("data/written").exists(), "the twin");
+
+        let ground = Ground::new(identity);
+        let bin = ground.podman_before("*'kube play'*", &ground.swap("data", "mkdir data"));
+        let output = ground.script(Some(&bin)).1.output().unwrap();
+        assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "data\nconf\n"), "{}", text(&output.stderr));
+        let repo = ground.sandbox.repo();
+        assert!(repo.join("away/written").exists() && !repo.join("data/written").exists());
+
+        // A link there is where the source is mounted on itself, and leads nowhere inside.
+        let ground = Ground::new(identity);
+        let bin = ground.podman_before("*'kube play'*", &ground.swap("data", "ln -s $private data"));
+        refused(&ground, &ground.script(Some(&bin)).1.output().unwrap(), "could not be set up");
+        assert_eq!(left(&hash), "");
+    }
+    wait_until("scripts leave nothing, nor do those of other tests", || runtime_leftovers().is_empty());
+}
+
+#[test]
+fn units_refuse_a_source_that_is_a_link_by_now_at_every_start() {
+    for (session, identity) in [("q-pins", "host-user"), ("q-pins-root", "root")] {
+        let ground = Ground::with(identity, &format!("command: [sh, -c, {LOOK:?}]\n"));
+        let (data, away) = (ground.sandbox.repo().join("data"), ground.sandbox.repo().join("away"));
+        let (private, started) = (ground.sandbox.scratch("private"), ground.sandbox.repo().join("started"));
+        let installed = Installed::of(session, ground.sandbox);
+        for _ in 0..2 {
+            assert!(installed.run().status.success());
+            assert!(installed.gone(), "left: {}", installed.left());
+            assert!(data.join("written").exists() && data.join("file").exists());
+            fs::remove_file(data.join("written")).unwrap();
+            fs::remove_file(&started).unwrap();
+
+            fs::rename(&data, &away).unwrap();
+            symlink(&private, &data).unwrap();
+            assert!(!installed.run().status.success());
+            assert!(installed.gone(), "left: {}", installed.left());
+            let mounts = installed.agent.replace("-agent.service", "-mounts.service");
+            assert_eq!(property(&mounts, "Result"), "exit-code");
+            assert!(!started.exists() && !private.join("written").exists() && private.join("key").exists());
+            systemctl(&["reset-failed"]);
+            fs::remove_file(&data).unwrap();
+            fs::rename(&away, &data).unwrap();
+        }
+        let dir = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap()).join("sandboxc-units");
+        let held = dir.join(installed.agent.replace("-agent.service", "-mounts"));
+        assert!(!held.exists(), "{}", held.display());
+    }
+}
+
+#[test]
+fn a_manifest_says_which_mount_it_does_not_keep_by_itself_and_strict_refuses_it() {
+    let ground = Ground::new("host-user");
+    let output = |args: &[&str]| {
+        let output = ground.sandbox.command(&[&["compile"], args, &["--", "true"]].concat()).output().unwrap();
+        (code(&output), text(&output.stdout), text(&output.stderr))
+    };
+    let repo = ground.sandbox.repo();
+    let line = format!("{} at /data", repo.join("data").display());
+    let (ok, manifest, said) = output(&[]);
+    assert!(ok == 0 && said.contains(&line), "{said}");
+    let header: Vec<&str> = manifest.lines().take_while(|line| line.starts_with('#')).collect();
+    assert!(header.contains(&format!("#   {line}").as_str()), "{header:?}");
+    assert!(!said.contains(".sandboxc at ") && !said.contains("data at /home"), "what is mounted on itself: {said}");
+    let (refused, stdout, said) = output(&["--strict"]);
+    assert!(refused == 125 && stdout.is_empty() && said.contains("--strict: a mount"), "{said}");
+    let (ok, script, said) = output(&["--strict", "--target", "script"]);
+    assert!(ok == 0 && said.is_empty() && !script.contains("alone does not keep"), "{said}");
+    let plain = Sandbox::new();
+    let compiled = plain.command(&["compile", "--strict", "--", "true"]).output().unwrap();
+    assert_eq!((code(&compiled), text(&compiled.stderr).as_str()), (0, ""), "the twin");
 }

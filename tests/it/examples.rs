@@ -62,7 +62,7 @@ fn planned_for(example: &str, keeper: Keeper<'_>) -> Plan {
 
 fn compiled(example: &str) -> Vec<File> {
     let plan = planned(example);
-    tree::tree(&plan, &tree::compile(&plan, Podman::FLOOR).unwrap()).unwrap()
+    tree::tree(&plan, Podman::FLOOR, &tree::compile(&plan, Podman::FLOOR).unwrap()).unwrap()
 }
 
 #[test]

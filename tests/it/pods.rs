@@ -99,12 +99,12 @@ fn units_carry_every_field_of_every_container() {
 #[test]
 fn a_mount_that_no_volume_line_carries_keeps_its_options() {
     let mut resolved = resolved();
-    resolved.workspace.source = "/home/me/my src".into();
+    resolved.workspace.target = "/my src".into();
     let files = tree::quadlet(&filled(units_of(&resolved, &["true"])), Podman::FLOOR).unwrap();
     let lines = unit(&files, "-agent.container");
     let args = values(&lines, "Container", "PodmanArgs");
     let mount = args.iter().find(|arg| arg.contains("type=bind")).unwrap();
-    assert!(mount.contains("source=/home/me/my src") && mount.contains(",nosuid,nodev"), "{mount}");
+    assert!(mount.contains("destination=/my src") && mount.contains(",nosuid,nodev"), "{mount}");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn limits_of_every_container_are_set_before_the_start() {
     for (call, end) in calls.iter().zip(ends) {
         assert!(call.starts_with("update --pids-limit=32 --memory=67108864") && call.ends_with(end), "{call}");
     }
-    let script = tree::tree(&plan, &tree::compile(&plan, Podman::FLOOR).unwrap()).unwrap();
+    let script = tree::tree(&plan, Podman::FLOOR, &tree::compile(&plan, Podman::FLOOR).unwrap()).unwrap();
     let script = &script.iter().find(|file| file.path == "run.sh").unwrap().text;
     assert!(calls.iter().all(|call| script.contains(&format!("podman {call} >/dev/null"))), "{script}");
 }

@@ -209,13 +209,21 @@ fn r_22_paths_are_never_split() {
     resolved.workspace.target = "/w:x".into();
     resolved.mounts =
         vec![Mount { source: "/srv/plain".into(), target: "/plain".into(), read_only: true, from: Place::built_in() }];
-    let agent = unit(&files(&resolved, &["true"], Podman::FLOOR).unwrap(), "agent.container");
-    assert!(values(&agent, "Container", "Volume").contains(&"/srv/plain:/plain:ro"));
-    let args: Vec<String> =
-        values(&agent, "Container", "PodmanArgs").iter().flat_map(|v| quadlet_words(v)).map(|w| expand(&w)).collect();
-    let mount = r#"--mount=type=bind,"source=/srv/a:b, ""c"" %h $x\",destination=/w:x"#.to_owned();
-    assert!(args.contains(&mount), "{args:?}");
-    assert!(args.contains(&"--workdir=/w:x".to_owned()) || values(&agent, "Container", "WorkingDir") == ["/w:x"]);
+    let files = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    let (agent, pins) = (unit(&files, "agent.container"), unit(&files, "-mounts.service"));
+    let dir = format!("%t/{}", values(&pins, "Service", "RuntimeDirectory")[0]);
+    assert!(values(&agent, "Container", "Volume").contains(&format!("{dir}/mount-0:/plain:ro").as_str()));
+    let args = values(&agent, "Container", "PodmanArgs");
+    let mount = format!("\"--mount=type=bind,source={dir}/workspace,destination=/w:x\"");
+    assert!(args.contains(&mount.as_str()), "{args:?}");
+    let words = quadlet_words(values(&pins, "Service", "ExecStart")[0]);
+    let plain = words.iter().filter(|word| !word.starts_with("%E") && !word.starts_with("%t"));
+    let start: Vec<String> = plain.map(|word| expand(word)).collect();
+    let workspace = ["workspace", "outside", r#"/srv/a:b, "c" %h $x\"#];
+    assert_eq!(start[..3], ["podman", "unshare", "/bin/sh"]);
+    assert!(start.windows(3).any(|words| words == workspace), "{start:?}");
+    assert!(start.windows(3).any(|words| words == ["mount-0", "outside", "/srv/plain"]), "{start:?}");
+    assert!(args.contains(&"--workdir=/w:x") || values(&agent, "Container", "WorkingDir") == ["/w:x"]);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::tidy::{code, root, sources};
 type Module = Vec<String>;
 
 /// What the targets in `emit` share. They call nothing else of each other; `tree` puts their texts together.
-const SHARED: [&str; 9] =
-    ["defaults", "file", "limits", "network", "permissions", "podman", "posture", "shell", "template"];
+const SHARED: [&str; 10] =
+    ["defaults", "file", "limits", "network", "permissions", "pin", "podman", "posture", "shell", "template"];
 
 fn module(path: &Path) -> Module {
     let relative = path.strip_prefix(root().join("src")).unwrap().with_extension("");

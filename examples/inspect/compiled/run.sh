@@ -4,8 +4,17 @@
 set -eu
 
 phase=setup
-work=$(mktemp -d)
+# Not where TMPDIR says, which may be where a sandbox writes.
+work=$(mktemp -d "${XDG_RUNTIME_DIR:-/tmp}/sandboxc-run.XXXXXX")
+mkdir "$work/mounts"
 log_reader=
+
+# What is mounted on these names, in podman's namespaces, goes with them.
+unpin() {
+    for name in "$work"/mounts/*; do
+        rmdir "$name" 2>/dev/null || rm -f "$name" 2>/dev/null || true
+    done
+}
 
 finish() {
     code=$?
@@ -17,7 +26,9 @@ finish() {
     [ -z "$log_reader" ] || wait "$log_reader" || true
     podman network rm --force sandboxc-48d313697ee9-net >/dev/null 2>&1 || true
     podman volume rm --force sandboxc-48d313697ee9-router-files sandboxc-48d313697ee9-agent-files sandboxc-48d313697ee9-router-secrets sandboxc-48d313697ee9-router-tls sandboxc-48d313697ee9-agent-trust sandboxc-48d313697ee9-agent-java sandboxc-48d313697ee9-agent-surrogates sandboxc-48d313697ee9-agent-secrets >/dev/null 2>&1 || true
-    rm -rf "$work"
+    unpin
+    # Never below what is mounted, wherever this runs.
+    rmdir "$work/mounts" 2>/dev/null && rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
         code=125
@@ -55,8 +66,11 @@ main() {
         echo "run.sh: the podman secret sandboxc-48d313697ee9-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    # It keeps the name from the command; what is there already is left alone.
-    mkdir -- /home/me/src/inspect/.git 2>/dev/null || true
+    # What of the host is mounted, under names that no sandbox can change.
+    pin_script | podman unshare timeout 60 sh -s "$work/mounts" \
+        workspace outside /home/me/src/inspect \
+        protect-0 directory /home/me/src/inspect/.git \
+        protect-1 inside /home/me/src/inspect/.sandboxc
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
     podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-48d313697ee9-net >/dev/null
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
@@ -68,7 +82,10 @@ main() {
     podman network connect sandboxc-egress-ffa2da3e sandboxc-48d313697ee9-router-infra
     podman pod start sandboxc-48d313697ee9-router >/dev/null
     podman exec --privileged=false sandboxc-48d313697ee9-router-router /bin/sh /etc/sandboxc/entry.sh ready
+    # The containers of a pod start in no order, but for the gate, which comes before the agent.
+    podman start sandboxc-48d313697ee9-default-forwarder >/dev/null
     podman pod start sandboxc-48d313697ee9-default >/dev/null
+    unpin
     phase=running
     podman logs --follow sandboxc-48d313697ee9-default-agent &
     log_reader=$!
@@ -95,15 +112,84 @@ why_one() {
     esac
 }
 
+pin_script() {
+    cat <<'END_OF_PIN'
+# pin.sh DIR [NAME KIND PATH]... mounts each PATH at DIR/NAME, in podman's own namespaces (`podman unshare`).
+#
+# podman looks a mount's source up by its name. Where a sandbox can write a directory on the way, it can put a link there
+# between two runs, or while one starts. So a source is opened first, its real name is compared, and what was opened is
+# mounted under a name in a directory that no sandbox sees. Nothing of it outlives the entries of DIR.
+set -eu
+dir=$1
+shift
+
+fail() {
+    echo "sandboxc: $path $1; nothing was started" >&2
+    exit 125
+}
+
+# opened PATH: descriptor 3 is what PATH names, and PATH has no link in it. The dot keeps line feeds at the end.
+opened() {
+    [ "$(readlink "/proc/$$/fd/3" && echo .)" = "$1
+." ] || fail "is not what it was: it is a link now, or below one"
+}
+
+while [ "$#" -gt 0 ]; do
+    name=$1 kind=$2 path=$3
+    shift 3
+    source=/proc/$$/fd/3
+    case $kind in directory | file)
+        # Something empty keeps the name from the command. What is there already is left alone.
+        if [ ! -e "$path" ]; then
+            exec 3<"${path%/*}/."
+            opened "${path%/*}"
+            if [ "$kind" = directory ]; then
+                mkdir "$source/${path##*/}"
+            else
+                (set -C && : >"$source/${path##*/}")
+            fi || fail "cannot be made"
+        fi
+        ;;
+    esac
+    if [ -d "$path" ]; then
+        mkdir "$dir/$name"
+        exec 3<"$path/."
+        opened "$path"
+    elif [ -f "$path" ]; then
+        : >"$dir/$name"
+        exec 3<"$path"
+        opened "$path"
+    elif [ -e "$path" ] && [ "$kind" = outside ]; then
+        # A socket or a device is not opened, but the directory is, and no sandbox writes that one.
+        : >"$dir/$name"
+        exec 3<"${path%/*}/."
+        opened "${path%/*}"
+        source=$source/${path##*/}
+        [ ! -L "$source" ] || fail "is a link now"
+    elif [ -e "$path" ]; then
+        fail "is neither a file nor a directory, and lies where the command writes"
+    else
+        fail "is missing"
+    fi
+    # By the descriptor, not by what its link says, and then compared: some versions of mount resolve names themselves.
+    mount --no-canonicalize --rbind "$source" "$dir/$name" && [ "$source" -ef "$dir/$name" ] || fail "cannot be mounted"
+done
+END_OF_PIN
+}
+
 manifest() {
-    cat <<'END_OF_MANIFEST'
+    sed "s|^\( *path: \)/sandboxc-48d313697ee9-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
 # sandboxc plan 48d313697ee9, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
 #   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-48d313697ee9-net
-#   podman kube play --network sandboxc-48d313697ee9-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
+#   podman kube play --start=false --network sandboxc-48d313697ee9-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
 #   podman network connect sandboxc-egress-ffa2da3e sandboxc-48d313697ee9-router-infra
+#   podman pod start sandboxc-48d313697ee9-router
+#   podman exec --privileged=false sandboxc-48d313697ee9-router-router /bin/sh /etc/sandboxc/entry.sh ready
+#   podman start sandboxc-48d313697ee9-default-forwarder
+#   podman pod start sandboxc-48d313697ee9-default
 #
 # Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets
 # that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.
@@ -409,14 +495,13 @@ spec:
     persistentVolumeClaim:
       claimName: sandboxc-home-8488efda04db
   - hostPath:
-      path: /home/me/src/inspect
+      path: /sandboxc-48d313697ee9-mounts/workspace
     name: workspace
   - hostPath:
-      path: /home/me/src/inspect/.git
-      type: DirectoryOrCreate
+      path: /sandboxc-48d313697ee9-mounts/protect-0
     name: protect-0
   - hostPath:
-      path: /home/me/src/inspect/.sandboxc
+      path: /sandboxc-48d313697ee9-mounts/protect-1
     name: protect-1
   - name: trust
     secret:

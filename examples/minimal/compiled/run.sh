@@ -4,8 +4,17 @@
 set -eu
 
 phase=setup
-work=$(mktemp -d)
+# Not where TMPDIR says, which may be where a sandbox writes.
+work=$(mktemp -d "${XDG_RUNTIME_DIR:-/tmp}/sandboxc-run.XXXXXX")
+mkdir "$work/mounts"
 log_reader=
+
+# What is mounted on these names, in podman's namespaces, goes with them.
+unpin() {
+    for name in "$work"/mounts/*; do
+        rmdir "$name" 2>/dev/null || rm -f "$name" 2>/dev/null || true
+    done
+}
 
 finish() {
     code=$?
@@ -17,7 +26,9 @@ finish() {
     [ -z "$log_reader" ] || wait "$log_reader" || true
     podman network rm --force sandboxc-de7872f5a3fe-net >/dev/null 2>&1 || true
     podman volume rm --force sandboxc-de7872f5a3fe-router-files sandboxc-de7872f5a3fe-agent-files >/dev/null 2>&1 || true
-    rm -rf "$work"
+    unpin
+    # Never below what is mounted, wherever this runs.
+    rmdir "$work/mounts" 2>/dev/null && rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
         echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
         code=125
@@ -31,8 +42,11 @@ for signal in HUP:129 INT:130 QUIT:131 USR1:138 USR2:140 PIPE:141 ALRM:142 TERM:
 done
 
 main() {
-    # It keeps the name from the command; what is there already is left alone.
-    mkdir -- /home/me/src/minimal/.git 2>/dev/null || true
+    # What of the host is mounted, under names that no sandbox can change.
+    pin_script | podman unshare timeout 60 sh -s "$work/mounts" \
+        workspace outside /home/me/src/minimal \
+        protect-0 directory /home/me/src/minimal/.git \
+        protect-1 inside /home/me/src/minimal/.sandboxc
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
     podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-de7872f5a3fe-net >/dev/null
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
@@ -44,7 +58,10 @@ main() {
     podman network connect sandboxc-egress-ffa2da3e sandboxc-de7872f5a3fe-router-infra
     podman pod start sandboxc-de7872f5a3fe-router >/dev/null
     podman exec --privileged=false sandboxc-de7872f5a3fe-router-router /bin/sh /etc/sandboxc/entry.sh ready
+    # The containers of a pod start in no order, but for the gate, which comes before the agent.
+    podman start sandboxc-de7872f5a3fe-default-forwarder >/dev/null
     podman pod start sandboxc-de7872f5a3fe-default >/dev/null
+    unpin
     phase=running
     podman logs --follow sandboxc-de7872f5a3fe-default-agent &
     log_reader=$!
@@ -71,15 +88,84 @@ why_one() {
     esac
 }
 
+pin_script() {
+    cat <<'END_OF_PIN'
+# pin.sh DIR [NAME KIND PATH]... mounts each PATH at DIR/NAME, in podman's own namespaces (`podman unshare`).
+#
+# podman looks a mount's source up by its name. Where a sandbox can write a directory on the way, it can put a link there
+# between two runs, or while one starts. So a source is opened first, its real name is compared, and what was opened is
+# mounted under a name in a directory that no sandbox sees. Nothing of it outlives the entries of DIR.
+set -eu
+dir=$1
+shift
+
+fail() {
+    echo "sandboxc: $path $1; nothing was started" >&2
+    exit 125
+}
+
+# opened PATH: descriptor 3 is what PATH names, and PATH has no link in it. The dot keeps line feeds at the end.
+opened() {
+    [ "$(readlink "/proc/$$/fd/3" && echo .)" = "$1
+." ] || fail "is not what it was: it is a link now, or below one"
+}
+
+while [ "$#" -gt 0 ]; do
+    name=$1 kind=$2 path=$3
+    shift 3
+    source=/proc/$$/fd/3
+    case $kind in directory | file)
+        # Something empty keeps the name from the command. What is there already is left alone.
+        if [ ! -e "$path" ]; then
+            exec 3<"${path%/*}/."
+            opened "${path%/*}"
+            if [ "$kind" = directory ]; then
+                mkdir "$source/${path##*/}"
+            else
+                (set -C && : >"$source/${path##*/}")
+            fi || fail "cannot be made"
+        fi
+        ;;
+    esac
+    if [ -d "$path" ]; then
+        mkdir "$dir/$name"
+        exec 3<"$path/."
+        opened "$path"
+    elif [ -f "$path" ]; then
+        : >"$dir/$name"
+        exec 3<"$path"
+        opened "$path"
+    elif [ -e "$path" ] && [ "$kind" = outside ]; then
+        # A socket or a device is not opened, but the directory is, and no sandbox writes that one.
+        : >"$dir/$name"
+        exec 3<"${path%/*}/."
+        opened "${path%/*}"
+        source=$source/${path##*/}
+        [ ! -L "$source" ] || fail "is a link now"
+    elif [ -e "$path" ]; then
+        fail "is neither a file nor a directory, and lies where the command writes"
+    else
+        fail "is missing"
+    fi
+    # By the descriptor, not by what its link says, and then compared: some versions of mount resolve names themselves.
+    mount --no-canonicalize --rbind "$source" "$dir/$name" && [ "$source" -ef "$dir/$name" ] || fail "cannot be mounted"
+done
+END_OF_PIN
+}
+
 manifest() {
-    cat <<'END_OF_MANIFEST'
+    sed "s|^\( *path: \)/sandboxc-de7872f5a3fe-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
 # sandboxc plan de7872f5a3fe, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
 #   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-de7872f5a3fe-net
-#   podman kube play --network sandboxc-de7872f5a3fe-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman kube play --start=false --network sandboxc-de7872f5a3fe-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
 #   podman network connect sandboxc-egress-ffa2da3e sandboxc-de7872f5a3fe-router-infra
+#   podman pod start sandboxc-de7872f5a3fe-router
+#   podman exec --privileged=false sandboxc-de7872f5a3fe-router-router /bin/sh /etc/sandboxc/entry.sh ready
+#   podman start sandboxc-de7872f5a3fe-default-forwarder
+#   podman pod start sandboxc-de7872f5a3fe-default
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
@@ -262,14 +348,13 @@ spec:
     persistentVolumeClaim:
       claimName: sandboxc-home-210d47917b78
   - hostPath:
-      path: /home/me/src/minimal
+      path: /sandboxc-de7872f5a3fe-mounts/workspace
     name: workspace
   - hostPath:
-      path: /home/me/src/minimal/.git
-      type: DirectoryOrCreate
+      path: /sandboxc-de7872f5a3fe-mounts/protect-0
     name: protect-0
   - hostPath:
-      path: /home/me/src/minimal/.sandboxc
+      path: /sandboxc-de7872f5a3fe-mounts/protect-1
     name: protect-1
 ---
 apiVersion: v1

@@ -11,7 +11,7 @@ use crate::config::Stand;
 use crate::plan::pod::{Container, Device, FileSet, MaterialSet, Mount, MountOption, Pod, Source};
 use crate::plan::{MaterialStore, Part, trust};
 
-use super::{EmitError, Maker, path_text};
+use super::{EmitError, Maker, Sources, path_text};
 
 impl Maker<'_> {
     /// Each volume once, in the order in which containers first mount it.
@@ -65,13 +65,9 @@ impl Maker<'_> {
                 };
                 vec![(config_volume(name, map), at(target, name, *file, &plain)?)]
             }
-            Source::Host(path) => vec![(host_path(name, path)?, at(target, name, None, &labeled)?)],
+            Source::Host(path) => vec![(self.host(name, path, None)?, at(target, name, None, &labeled)?)],
             Source::StandIn { path, stand } => {
-                let mut volume = host_path(name, path)?;
-                if let Some(host) = &mut volume.host_path {
-                    host.type_ = Some(stand_type(*stand).to_owned());
-                }
-                vec![(volume, at(target, name, None, &labeled)?)]
+                vec![(self.host(name, path, Some(*stand))?, at(target, name, None, &labeled)?)]
             }
             Source::Volume(volume) => vec![(named_volume(name, volume), at(target, name, None, &plain)?)],
             Source::Material { set, file } => match self.plan.materials.as_ref().map(|materials| &materials.store) {
@@ -107,6 +103,18 @@ impl Maker<'_> {
                 }
             },
         })
+    }
+}
+
+impl Maker<'_> {
+    /// What of the host is mounted. Where nobody has made an empty thing before, podman does.
+    fn host(self, name: &str, path: &Path, stand: Option<Stand>) -> Result<Volume, EmitError> {
+        let (path, type_) = match self.sources {
+            Sources::Named => (path.to_owned(), stand.map(|stand| stand_type(stand).to_owned())),
+            Sources::Held(dir) => (Path::new(dir).join(name), None),
+        };
+        let source = HostPathVolumeSource { path: path_text(&path)?, type_ };
+        Ok(Volume { name: name.to_owned(), host_path: Some(source), ..Volume::default() })
     }
 }
 

@@ -13,7 +13,7 @@ impl Maker<'_> {
         // Without its router or forwarder it would hang on every connection, so it ends with them.
         let (gate, binds_to): (Option<&str>, &[&str]) =
             if self.plan.network.is_some() { (Some("gate"), &["router", "forwarder"]) } else { (None, &[]) };
-        let requires: Vec<&str> = gate.into_iter().chain(self.keeper()).collect();
+        let requires: Vec<&str> = gate.into_iter().chain(self.refusers()).collect();
         let beside = env_file.as_ref().map(|file| HostFile::Path(format!("./{}", file.path)));
         let unit = ContainerUnit {
             relations: Relations {
@@ -28,7 +28,7 @@ impl Maker<'_> {
             service: Service {
                 oneshot: false,
                 start_timeout: START_TIMEOUT,
-                before: self.renew(),
+                before: Some(self.renew()),
                 env_files: beside.into_iter().chain(self.surrogates()?).collect(),
             },
             container,

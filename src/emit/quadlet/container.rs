@@ -6,8 +6,8 @@ use super::syntax::{Syntax, encode, json_words};
 use super::unit::{Relations, path_text, quadlet};
 use super::writer::Writer;
 use super::{EmitError, File, Maker, Pairs};
-use crate::config::{Limits, Stand};
-use crate::plan::pod::{Container, Device, Dns, EnvValue, Label, Mount, Pod, Proc, Pull, Seccomp, Source};
+use crate::config::Limits;
+use crate::plan::pod::{Container, Device, Dns, EnvValue, Label, Pod, Proc, Pull, Seccomp};
 use crate::source::Sourced;
 
 /// The longest single argument of a process on Linux (`MAX_ARG_STRLEN`, execve(2)), with room for the option's name.
@@ -141,7 +141,7 @@ impl Maker<'_> {
         let run_timeout = write_limits(&mut w, limits)?;
         w.set("StopTimeout", &stop_timeout.to_string())?;
         let ready = ready.as_ref().map(|argv| format!("podman exec {name} {}", argv.join(" ")));
-        service.write(&mut w, making(mounts)?, ready.as_deref(), run_timeout)?;
+        service.write(&mut w, ready.as_deref(), run_timeout)?;
         quadlet(&mut w)?;
         Ok(w.finish())
     }
@@ -282,13 +282,7 @@ fn write_limits(w: &mut Writer, limits: &Limits) -> Result<Option<u64>, EmitErro
 }
 
 impl Service {
-    fn write(
-        &self,
-        w: &mut Writer,
-        makes: Vec<Vec<String>>,
-        ready: Option<&str>,
-        run_timeout: Option<u64>,
-    ) -> Result<(), EmitError> {
+    fn write(&self, w: &mut Writer, ready: Option<&str>, run_timeout: Option<u64>) -> Result<(), EmitError> {
         w.group("Service");
         if self.oneshot {
             w.set("Type", "oneshot")?;
@@ -298,9 +292,6 @@ impl Service {
         if !self.oneshot {
             // A container that SIGTERM ends exits so; to systemd that is as clean as the signal itself.
             w.set("SuccessExitStatus", "143")?;
-        }
-        for words in makes {
-            w.attempt("ExecStartPre", &words)?;
         }
         if let Some(before) = &self.before {
             w.literal("ExecStartPre", before);
@@ -313,23 +304,6 @@ impl Service {
         }
         Ok(())
     }
-}
-
-/// Commands that put an empty thing where a mount needs one. Neither follows a link at that name, and what is there is
-/// left alone.
-fn making(mounts: &[Mount]) -> Result<Vec<Vec<String>>, EmitError> {
-    let words = |all: &[&str]| all.iter().map(|&word| word.to_owned()).collect();
-    let mut makes = Vec::new();
-    for mount in mounts {
-        if let Source::StandIn { path, stand } = &mount.source {
-            let path = path_text(path)?;
-            makes.push(match stand {
-                Stand::Directory => words(&["/bin/mkdir", "--", &path]),
-                Stand::File => words(&["/bin/sh", "-c", "set -C; : >\"$1\"", "sh", &path]),
-            });
-        }
-    }
-    Ok(makes)
 }
 
 fn pull_word(pull: Pull) -> &'static str {

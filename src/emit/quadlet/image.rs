@@ -37,7 +37,7 @@ impl Maker<'_> {
         }
         let mut w = Writer::new(self.podman, "");
         // Asked again at each start: it may have been removed meanwhile.
-        self.relations("Image", &[], &[]).write(&mut w)?;
+        self.relations("Image", &self.refusers(), &[]).write(&mut w)?;
         w.group("Image");
         w.set("Image", reference)?;
         w.set("Policy", "missing")?;
@@ -52,7 +52,7 @@ impl Maker<'_> {
         let tag = reference.rsplit(['/', ':']).next().unwrap_or_default();
         let copy = File::new(format!("{CONTEXT}/{tag}.containerfile"), text);
         let mut w = Writer::new(self.podman, "");
-        let relations: Relations = self.relations("Image", &[], &[]);
+        let relations: Relations = self.relations("Image", &self.refusers(), &[]);
         relations.write(&mut w)?;
         w.group("Build");
         w.set("ImageTag", reference)?;

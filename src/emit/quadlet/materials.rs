@@ -6,15 +6,12 @@
 use std::path::Path;
 
 use super::container::HostFile;
+use super::pin::PIN_ROLE;
 use super::unit::{Relations, path_text};
-use super::writer::Writer;
-use super::{EmitError, File, Maker};
+use super::writer::{Word, Writer};
+use super::{EmitError, File, HELD_IN, Maker};
 use crate::config::OVERRIDES;
 use crate::plan::{MaterialStore, Origin, Part, trust};
-
-/// The directory of all sets, below the user's runtime directory. Not the one of the runners' sessions, where `gc` would
-/// take each for a dead session.
-const HELD_IN: &str = "sandboxc-units";
 
 /// Where `sandboxc` is looked for; `%h` is the home. systemd does not search there by itself, and `ExecSearchPath=`, which
 /// would say it, is unknown before systemd 250 and to `systemd-analyze verify`: so `env` searches.
@@ -76,21 +73,26 @@ impl Maker<'_> {
         words.extend(server.iter().flat_map(|server| ["--server", server]));
         words.extend(origin.name.iter().flat_map(|name| ["--name", name]));
         words.extend(["--session", &self.plan.session, "--unchanged", &origin.config, "--hold"]);
-        w.command("ExecStart", &words, &self.held())?;
+        let held = format!("%t/{}", self.held());
+        let words: Vec<Word<'_>> = words.into_iter().map(Word::Text).chain([Word::Place(&held)]).collect();
+        w.command("ExecStart", &words)?;
         Ok(Some(File::new(self.units.file(ROLE, "service"), w.finish())))
     }
 
     /// What the agent's service does before its container: a start that comes while the last set is still being taken down
-    /// cancels that, and would find the keys and the router of the last run. They are then made anew. Only of these two is
-    /// anything made anew (`ignore-dependencies`): the agent, which requires both, would be taken down too.
-    pub(super) fn renew(&self) -> Option<String> {
-        let keeper = self.keeper()?;
-        let used = format!("%t/{}/used", self.held());
+    /// cancels what of that has not happened yet, and would find the mounts, or the keys and the router, of the last run. They
+    /// are then made anew. Only of these is anything made anew (`ignore-dependencies`): the agent, which requires all of them,
+    /// would be taken down too.
+    pub(super) fn renew(&self) -> String {
         let router = self.plan.needs(Part::Router).then_some("router");
-        let restart =
-            |role| format!("systemctl --user restart --job-mode=ignore-dependencies {}", self.units.service(role));
-        let restarts: Vec<String> = [keeper].into_iter().chain(router).map(restart).collect();
-        Some(format!("/bin/sh -c \"[ ! -e {used} ] || {{ {}; }} && : >{used}\"", restarts.join(" && ")))
+        let mounts = renewal(&self.pinned(), &[self.units.service(PIN_ROLE)]);
+        let keys = self.keeper().map(|keeper| {
+            let services: Vec<String> =
+                [keeper].into_iter().chain(router).map(|role| self.units.service(role)).collect();
+            renewal(&self.held(), &services)
+        });
+        let all: Vec<String> = [mounts].into_iter().chain(keys).collect();
+        format!("/bin/sh -c \"{}\"", all.join(" && "))
     }
 
     /// The file with the agent's surrogates. podman keeps what it reads of it, and they open nothing.
@@ -100,4 +102,12 @@ impl Maker<'_> {
         }
         path_text(&trust::surrogates_file(Path::new(&self.held()))).map(HostFile::Runtime).map(Some)
     }
+}
+
+/// Makes services anew where a mark says that their directory has been used, and marks it.
+fn renewal(dir: &str, services: &[String]) -> String {
+    let used = format!("%t/{dir}/used");
+    let restart = |service| format!("systemctl --user restart --job-mode=ignore-dependencies {service}");
+    let restarts: Vec<String> = services.iter().map(restart).collect();
+    format!("{{ [ ! -e {used} ] || {{ {}; }}; }} && : >{used}", restarts.join(" && "))
 }

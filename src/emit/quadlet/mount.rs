@@ -33,7 +33,7 @@ impl Maker<'_> {
             Source::Volume(_) => return volume(w, &self.units.file(name, "volume"), &target, options),
             Source::Files { set, file: Some(file) } => Bind::Path(format!("./{}/{file}", set.dir())),
             Source::Files { set, file: None } => Bind::Path(format!("./{}", set.dir())),
-            Source::Host(path) | Source::StandIn { path, stand: _ } => Bind::Path(path_text(path)?),
+            Source::Host(_) | Source::StandIn { .. } => Bind::Runtime(format!("{}/{name}", self.pinned())),
             Source::Material { set, file } => {
                 let part = match set {
                     MaterialSet::Router => trust::router_dir,
@@ -74,22 +74,20 @@ impl Bind {
     fn write(&self, w: &mut Writer, target: &str, options: Options<'_>) -> Result<(), EmitError> {
         let plain = |c: char| c.is_alphanumeric() && c != '\u{80}' || "/._-+@=".contains(c);
         let words = options.words();
-        let source = match self {
-            Self::Path(source) => source,
-            Self::Runtime(source) => return w.below_runtime("Volume", &format!("{source}:{target}:{words}")),
-        };
-        if source.chars().chain(target.chars()).all(plain) {
-            return w.set("Volume", &format!("{source}:{target}:{words}"));
-        }
-        let mut fields = vec![
-            "type=bind".to_owned(),
-            csv_field(&format!("source={source}")),
-            csv_field(&format!("destination={target}")),
-        ];
+        let (Self::Path(source) | Self::Runtime(source)) = self;
+        let is_plain = source.chars().chain(target.chars()).all(plain);
+        let volume = format!("{source}:{target}:{words}");
+        let mut fields = vec![csv_field(&format!("destination={target}"))];
         fields.extend(options.read_only.then(|| "ro=true".to_owned()));
         fields.extend(options.more.iter().map(|option| option.word().to_owned()));
         fields.extend(options.relabel.then(|| "relabel=shared".to_owned()));
-        w.arg(&format!("--mount={}", fields.join(",")))
+        let fields = fields.join(",");
+        match self {
+            Self::Path(_) if is_plain => w.set("Volume", &volume),
+            Self::Runtime(_) if is_plain => w.below_runtime("Volume", &volume),
+            Self::Path(_) => w.arg(&format!("--mount=type=bind,{},{fields}", csv_field(&format!("source={source}")))),
+            Self::Runtime(_) => w.arg_below_runtime("--mount=type=bind,source=", &format!("{source},{fields}")),
+        }
     }
 }
 

@@ -4,6 +4,15 @@ use super::keys::{self, NATIVE};
 use super::syntax::{Syntax, encode};
 use crate::emit::{EmitError, Podman};
 
+/// A word of a command line of systemd's own.
+#[derive(Clone, Copy, Debug)]
+pub enum Word<'a> {
+    /// As it is.
+    Text(&'a str),
+    /// A plain path that starts with a specifier.
+    Place(&'a str),
+}
+
 /// Writes one unit file, group by group.
 #[derive(Debug)]
 pub struct Writer {
@@ -47,19 +56,14 @@ impl Writer {
         Ok(())
     }
 
-    /// A command line of systemd's own: words, and at the end a plain path below the user's runtime directory.
-    pub fn command(&mut self, name: &'static str, words: &[&str], runtime: &str) -> Result<(), EmitError> {
-        let words = words.iter().map(|word| encoded(Syntax::Exec, name, word));
+    /// A command line of systemd's own.
+    pub fn command(&mut self, name: &'static str, words: &[Word<'_>]) -> Result<(), EmitError> {
+        let words = words.iter().map(|word| match word {
+            Word::Text(text) => encoded(Syntax::Exec, name, text),
+            Word::Place(place) => Ok((*place).to_owned()),
+        });
         let words = words.collect::<Result<Vec<_>, _>>()?.join(" ");
-        self.text.push_str(&format!("{name}={words} %t/{runtime}\n"));
-        Ok(())
-    }
-
-    /// A command line of systemd's own whose failure does not count.
-    pub fn attempt(&mut self, name: &'static str, words: &[String]) -> Result<(), EmitError> {
-        let words = words.iter().map(|word| encoded(Syntax::Exec, name, word));
-        let words = words.collect::<Result<Vec<_>, _>>()?.join(" ");
-        self.text.push_str(&format!("{name}=-{words}\n"));
+        self.text.push_str(&format!("{name}={words}\n"));
         Ok(())
     }
 
@@ -83,6 +87,16 @@ impl Writer {
     /// An argument of podman itself: what no key of this version can say. Two separate words are never needed.
     pub fn arg(&mut self, argument: &str) -> Result<(), EmitError> {
         self.set("PodmanArgs", argument)
+    }
+
+    /// The same with a path below the user's runtime directory between `before` and `after`.
+    pub fn arg_below_runtime(&mut self, before: &'static str, after: &str) -> Result<(), EmitError> {
+        // A character of no script, and the first of its kind, since what stands before it is ours.
+        const MARK: &str = "\u{e000}";
+        let argument = format!("{before}{MARK}{after}");
+        let encoded = encoded(self.syntax("PodmanArgs")?, "PodmanArgs", &argument)?.replacen(MARK, "%t/", 1);
+        self.text.push_str(&format!("PodmanArgs={encoded}\n"));
+        Ok(())
     }
 
     /// The key where this podman has it and its syntax carries the value, else the argument it stands for.

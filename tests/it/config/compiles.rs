@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use proptest::prelude::*;
-use sandboxc::emit::{Podman, script, tree};
+use sandboxc::emit::{Podman, tree};
 use sandboxc::plan::{Command, Keeper, Request, plan};
 
 use super::*;
@@ -31,9 +31,9 @@ fn compile(world: &World) -> Result<(), String> {
                 tree::quadlet(&plan, podman).map_err(|error| format!("units for {podman}: {error}"))?;
                 continue;
             }
-            let compiled = tree::compile(&plan, podman).map_err(|error| format!("manifest for {podman}: {error}"))?;
+            tree::compile(&plan, podman).map_err(|error| format!("manifest for {podman}: {error}"))?;
             if *command != hold {
-                script::script(&plan, &compiled.stream.text()).map_err(|error| format!("script: {error}"))?;
+                tree::script(&plan, podman).map_err(|error| format!("script: {error}"))?;
             }
         }
     }

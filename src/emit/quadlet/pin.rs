@@ -1,0 +1,44 @@
+//! The service that holds the sources of the agent's mounts, so that podman looks up no name that a sandbox can change.
+//!
+//! It mounts each in podman's own namespaces, on a name in its runtime directory. systemd removes that directory when the
+//! set ends, from outside of these namespaces, and the kernel takes a mount away with the name that it is on.
+
+use super::unit::Relations;
+use super::writer::{Word, Writer};
+use super::{EmitError, File, HELD_IN, Maker};
+use crate::emit::pin;
+
+/// Role of the service, the end of its name.
+pub(super) const PIN_ROLE: &str = "mounts";
+
+/// Seconds until a start counts as failed.
+const START_TIMEOUT: u32 = 60;
+
+impl Maker<'_> {
+    /// The directory with the names, below the runtime directory.
+    pub(super) fn pinned(&self) -> String {
+        format!("{HELD_IN}/sandboxc-{}-mounts", self.plan.names.hash)
+    }
+
+    /// The service.
+    pub(super) fn pins(&self) -> Result<File, EmitError> {
+        let mut w = Writer::new(self.podman, "");
+        let relations = Relations { part_of: Some(self.units.agent()), ..self.relations("Mounts", &[], &[]) };
+        relations.write(&mut w)?;
+        w.group("Service");
+        w.set("Type", "oneshot")?;
+        w.flag("RemainAfterExit", true)?;
+        w.set("TimeoutStartSec", &START_TIMEOUT.to_string())?;
+        w.set("RuntimeDirectory", &self.pinned())?;
+        w.set("RuntimeDirectoryMode", "0700")?;
+        let (script, dir) =
+            (format!("%E/containers/systemd/{}/{}", self.plan.session, pin::FILE), format!("%t/{}", self.pinned()));
+        let start = ["podman", "unshare", "/bin/sh"]
+            .map(Word::Text)
+            .into_iter()
+            .chain([&script, &dir].map(|place| Word::Place(place)));
+        let args = pin::pin_args(self.plan)?.into_iter().flatten().map(Word::Text);
+        w.command("ExecStart", &start.chain(args).collect::<Vec<_>>())?;
+        Ok(File::new(self.units.file(PIN_ROLE, "service"), w.finish()))
+    }
+}
