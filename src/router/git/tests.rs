@@ -9,7 +9,9 @@ const CAPS: &str = " report-status-v2 side-band-64k object-format=sha1 agent=git
 
 fn packets(lines: &[String]) -> Vec<u8> {
     let mut out = Vec::new();
-    lines.iter().for_each(|text| line(&mut out, text.as_bytes()));
+    for text in lines {
+        line(&mut out, text.as_bytes());
+    }
     out.extend(b"0000");
     out
 }
