@@ -23,7 +23,6 @@ fn run(sandbox: &Sandbox, command: &[&str]) -> Output {
 fn a_scripts_exit_code_says_whether_its_command_was_found() {
     let sandbox = Sandbox::new();
     fs::write(sandbox.repo().join("data"), "no program").unwrap();
-    fs::set_permissions(sandbox.repo().join("data"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for (command, expected) in [
         (&["no-such-command"][..], 127),
         (&["./no-such-file"], 127),
@@ -42,7 +41,8 @@ fn a_scripts_exit_code_says_whether_its_command_was_found() {
 #[test]
 fn volumes_that_an_image_asks_for_end_with_the_sandbox() {
     let image = "localhost/e2e-with-volume:1";
-    let sandbox = Sandbox::alone_with(&format!("{REPO}image: {image}\n"), SERVER);
+    // An image of this machine is the server's to name.
+    let sandbox = Sandbox::alone_with(REPO, &format!("{SERVER}defaults: {{image: '{image}'}}\n"));
     let file = sandbox.scratch("Containerfile");
     fs::write(&file, "FROM localhost/sandboxc-base-agent:test\nVOLUME /data /more\n").unwrap();
     podman(&["build", "--quiet", "--tag", image, "--file", file.to_str().unwrap(), "."]);
