@@ -18,7 +18,6 @@ mod schema;
 mod secrets;
 mod stop;
 mod validate;
-mod workspace;
 
 use std::path::PathBuf;
 
@@ -175,6 +174,18 @@ impl From<crate::runtime::RuntimeError> for Failure {
                 Self { message: error.to_string(), code: exit::SIGNAL_BASE + u8::try_from(signal).unwrap_or(0) }
             }
             _ => Self::promise(error.to_string()),
+        }
+    }
+}
+
+impl From<crate::runtime::life::LifeError> for Failure {
+    fn from(error: crate::runtime::life::LifeError) -> Self {
+        use crate::runtime::life::LifeError;
+        match error {
+            LifeError::Runtime(error) => error.into(),
+            LifeError::Plan(error) => error.into(),
+            LifeError::Emit(error) => error.into(),
+            LifeError::Limits => Self::promise(error.to_string()),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod fault;
 pub mod gc;
 pub mod host;
 pub mod image;
+pub mod life;
 pub mod lock;
 pub mod logs;
 pub mod materials;
@@ -82,6 +83,15 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// The same without what must not be shown.
+    #[must_use]
+    pub fn redacted(self, redactor: &redact::Redactor) -> Self {
+        match self {
+            Self::Interrupted(_) => self,
+            _ => Self::Host(redactor.text(&self.to_string())),
+        }
+    }
+
     /// Wraps an I/O error with what was being done.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();

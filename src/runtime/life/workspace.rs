@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use super::Failure;
-use super::context::say;
+use super::Tell;
 use crate::config::disk::Tree;
 use crate::config::{Resolved, Workspace};
 use crate::runtime::watch::{Before, Watch};
@@ -29,7 +28,7 @@ pub(super) struct Watched {
 
 impl Watching {
     /// Takes the names that nobody may take, and begins to look.
-    pub(super) fn start(resolved: &Resolved) -> Result<Self, Failure> {
+    pub(super) fn start(resolved: &Resolved) -> Result<Self, RuntimeError> {
         let workspace: Workspace = resolved.workspace.clone();
         let doing = || RuntimeError::io(format!("opening the workspace {}", workspace.source.display()));
         let tree = Arc::new(Tree::open(&workspace.source).map_err(doing())?);
@@ -44,17 +43,17 @@ impl Watching {
     }
 
     /// Ends the watch of a session whose command never ran, and tells what it saw.
-    pub(super) fn tell(self) {
+    pub(super) fn tell(self, tell: Tell<'_>) {
         for alarm in self.ready().map(|watched| watched.watch.finish()).unwrap_or_default() {
-            say(&format!("sandboxc: ALARM: {alarm}"));
+            tell(&format!("ALARM: {alarm}"));
         }
     }
 
     /// Waits until everything has been looked at once.
-    pub(super) fn ready(self) -> Result<Watched, Failure> {
+    pub(super) fn ready(self) -> Result<Watched, RuntimeError> {
         let looked = self.looking.join();
         let (before, watch) =
-            looked.map_err(|_| Failure::promise("internal: the look at the workspace ended early"))??;
+            looked.map_err(|_| RuntimeError::Host("internal: the look at the workspace ended early".to_owned()))??;
         Ok(Watched { tree: self.tree, before, watch })
     }
 }
@@ -62,24 +61,24 @@ impl Watching {
 impl Watched {
     /// Ends the watch, and tells what it saw and what the command has changed of what the host may execute later. True if
     /// something has happened that the watch is there to prevent.
-    pub(super) fn tell(self) -> bool {
+    pub(super) fn tell(self, tell: Tell<'_>) -> bool {
         let alarms = self.watch.finish();
         for alarm in &alarms {
-            say(&format!("sandboxc: ALARM: {alarm}"));
+            tell(&format!("ALARM: {alarm}"));
         }
         let report = self.before.report(&self.tree);
         if let Some(alarm) = &report.alarm {
-            say(&format!("sandboxc: ALARM: {alarm}"));
+            tell(&format!("ALARM: {alarm}"));
         }
         if report.changes.is_empty() {
             return !alarms.is_empty();
         }
-        say("sandboxc: the command changed what this host may execute later; look before you go on:");
+        tell("the command changed what this host may execute later; look before you go on:");
         for change in report.changes.iter().take(CHANGES) {
-            say(&format!("sandboxc:   {change}"));
+            tell(&format!("  {change}"));
         }
         if let Some(more) = report.changes.len().checked_sub(CHANGES).filter(|&more| more > 0) {
-            say(&format!("sandboxc:   and {more} more"));
+            tell(&format!("  and {more} more"));
         }
         !alarms.is_empty()
     }
