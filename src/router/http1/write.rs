@@ -148,8 +148,8 @@ pub fn request_head(request: &Request, host: &str, close: bool) -> Vec<u8> {
         (_, true, false) => text.extend_from_slice(b"Connection: close\r\n"),
         (_, false, false) => {}
     }
-    write_fields(&mut text, &request.headers);
     write_length(&mut text, request.length);
+    write_fields(&mut text, &request.headers);
     text.extend_from_slice(b"\r\n");
     text
 }

@@ -176,40 +176,6 @@ fn bodies_that_have_two_readings_are_refused() {
 }
 
 #[test]
-fn a_fault_in_a_script_is_a_refusal() {
-    let request = post("gql.secure.test", "/graphql", "", "{\"query\":\"{viewer{id}}\"}");
-    let faults = [
-        (
-            "graphql.js",
-            "export default { parse() { throw new Error('x') }, permits() { return true }, head() { return '' } };",
-        ),
-        ("graphql.js", "export default { parse() { return {} }, permits() { return true }, head() { return '' } };"),
-        (
-            "graphql.js",
-            "export default { parse() { return { forward: 'x' } }, permits() { return 1 }, head() { return '' } };",
-        ),
-        ("refusal.js", "export default { json() { throw new Error('x') } };"),
-    ];
-    for (name, text) in faults {
-        let edit = |file: &mut sandboxc::emit::File| {
-            if file.name() == name {
-                text.clone_into(&mut file.text);
-            }
-        };
-        let Some(world) = World::start_edited(policy(), &["203.0.113.53"], edit) else { return };
-        let mut request = request.clone();
-        if name == "refusal.js" {
-            request = post("gql.secure.test", "/graphql", "", "no JSON");
-        }
-        let answer = https(&world, "gql.secure.test", &request);
-        let status = answer.get(9..12).unwrap_or("none");
-        assert!(["403", "500", "none"].contains(&status), "{text}: {answer}");
-        world.wait("its line", || world.decisions().iter().any(|line| line["verdict"] == "deny"));
-        assert!(!world.decisions().iter().any(|line| line["verdict"] == "allow"), "{text}");
-    }
-}
-
-#[test]
 fn r_69_a_body_that_is_too_large_is_refused_early_and_is_never_a_request() {
     let Some(world) = shared() else { return };
     let smuggled = "GET /plain/smuggled HTTP/1.1\r\nHost: gql.secure.test\r\n\r\n";

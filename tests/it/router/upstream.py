@@ -286,14 +286,19 @@ def value_of(head):
     return b""
 
 
+def hidden(data):
+    """So that a router that reads hexadecimal digits sees nothing either."""
+    return bytes(byte ^ 0x55 for byte in data).hex().encode()
+
+
 def repeat(client, head, path, plain):
     """Tells what came, in ways that a router would rather not pass on, or (/hex) cannot see."""
     value = value_of(head)
     if path.startswith(b"/hex"):
-        plain(head.hex().encode())
+        plain(hidden(head))
     elif path.startswith(b"/ws-hex"):
         client.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-                       + head.hex().encode() + b"\n")
+                       + b"\x81\x7e" + struct.pack(">H", 2 * len(head)) + hidden(head))
     elif path.startswith(b"/gzip"):
         plain(gzip.compress(b"<" + value + b">" + bytes(range(256))), b"Content-Encoding: gzip\r\n")
     elif path.startswith(b"/br"):

@@ -152,12 +152,6 @@ impl World {
         found.expect("just found")
     }
 
-    /// Processes of the router whose command line holds a text, as this machine counts them.
-    pub fn processes(&self, text: &str) -> Vec<u32> {
-        let entry = self.entry_pid();
-        descendants(entry).into_iter().filter(|pid| command_line(*pid).contains(text)).collect()
-    }
-
     /// Runs a closure in the agent's network namespace, on a thread of its own.
     pub fn as_agent<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
         inside(&self.agent, body)
