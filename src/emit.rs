@@ -24,7 +24,7 @@ pub mod tree;
 use thiserror::Error;
 
 pub use file::File;
-pub use limits::{LimitGap, limit_gaps, update_args};
+pub use limits::{LimitGap, ceiling_args, limit_gaps, update_args};
 use permissions::permissions;
 pub use pin::{MOUNT_GAP, mount_gaps};
 pub use podman::Podman;

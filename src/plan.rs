@@ -13,7 +13,7 @@ mod route;
 pub mod trust;
 
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -84,6 +84,8 @@ pub struct Plan {
     pub policy: Policy,
     /// What no file of the plan may hold; `None` if nothing is needed.
     pub materials: Option<Materials>,
+    /// Variables of the host's environment that secrets are read from: whatever else is started there need not see them.
+    pub secret_variables: Vec<String>,
     /// When it starts by itself.
     pub schedule: Option<Sourced<String>>,
     /// Every permission, with the place that gave it, sorted.
@@ -94,6 +96,15 @@ impl Plan {
     /// The pods, in the order in which they start.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.router.iter().chain([&self.agent])
+    }
+
+    /// The same with a filter of system calls of this host's for the agent. Names stay: it is derived from what is here anyway.
+    #[must_use]
+    pub fn with_seccomp(mut self, profile: Option<PathBuf>) -> Self {
+        if let Some(profile) = profile {
+            self.agent.main.seccomp = pod::Seccomp::Profile(profile);
+        }
+        self
     }
 
     /// True if the plan needs this part of the materials.
@@ -160,6 +171,7 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
         agent: agent_pod,
         policy: resolved.policy.clone(),
         materials,
+        secret_variables: resolved.secrets.variables(),
         schedule: resolved.schedule.clone(),
     })
 }

@@ -28,6 +28,8 @@ pub mod process;
 pub mod redact;
 pub mod registry;
 pub mod router_image;
+pub mod seccomp;
+pub mod selinux;
 pub mod session;
 pub mod signals;
 pub mod stand_in;
@@ -35,6 +37,7 @@ pub mod state;
 pub mod stop;
 pub mod systemd;
 pub mod terminal;
+pub mod verify;
 pub mod watch;
 
 use thiserror::Error;
@@ -69,8 +72,15 @@ pub enum RuntimeError {
     #[error("the image {0} is not here; make it with `{1}`")]
     MissingImage(String, String),
     /// What podman made is not what the plan says.
-    #[error("{0} is {1} in the created container, but the plan says {2}; the command was not started")]
-    Mismatch(&'static str, String, String),
+    #[error("the container {container} has {what}, but the plan says {planned}; the command was not started")]
+    Unplanned {
+        /// podman's name of it.
+        container: String,
+        /// What it has.
+        what: String,
+        /// What the plan says.
+        planned: String,
+    },
     /// Everything else: files, locks, signals.
     #[error("{0}: {1}")]
     Io(String, std::io::Error),

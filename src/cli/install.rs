@@ -15,6 +15,7 @@ use crate::plan::{Command, FORMAT_VERSION, Keeper, Request, plan, session_is_val
 use crate::runtime::host;
 use crate::runtime::output::Inside;
 use crate::runtime::podman::Podman;
+use crate::runtime::seccomp;
 use crate::runtime::systemd::UserManager;
 
 #[derive(Debug, Args)]
@@ -178,7 +179,12 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
         Some(version) => version,
         None => Podman::apart()?.version()?,
     };
-    Ok((session, tree::quadlet(&plan, version)?))
+    // A unit names a profile by its absolute path, which is known here and not where units are compiled for somebody else.
+    let Some(profile) = seccomp::derived() else { return Ok((session.clone(), tree::quadlet(&plan, version)?)) };
+    let place = UserManager::new(&context.config_home()?).place(&session).join(seccomp::FILE);
+    let mut files = tree::quadlet(&plan.with_seccomp(Some(place)), version)?;
+    files.push(File::new(format!("{session}/{}", seccomp::FILE), profile));
+    Ok((session, files))
 }
 
 /// A compiled tree from the disk: the session's directory, or the one directory that holds it alone.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing here that can hold a value is serialised, and no `Debug` writes one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -63,6 +63,18 @@ impl fmt::Debug for SecretRef {
             SecretSource::Literal(_) => "…".to_owned(),
         };
         write!(f, "SecretRef({} = {source} at {})", self.key, self.from)
+    }
+}
+
+impl Secrets<SecretRef> {
+    /// Names of the variables of the environment that they are read from, sorted, each once.
+    pub fn variables(&self) -> Vec<String> {
+        let name = |secret: &SecretRef| match &secret.source {
+            SecretSource::Env(name) => Some(name.clone()),
+            SecretSource::File(..) | SecretSource::Literal(_) => None,
+        };
+        let names: BTreeSet<String> = self.iter().filter_map(name).collect();
+        names.into_iter().collect()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::visible::escaped;
 
 use super::pin::{MOUNT_GAP, Sources, mount_gaps};
 use super::shell::line;
-use super::{Podman, limit_gaps, permissions};
+use super::{Podman, defaults, limit_gaps, permissions};
 
 pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
     let mut text = format!("# sandboxc plan {}, session {}, for podman {podman}\n#\n", plan.names.hash, plan.session);
@@ -65,6 +65,16 @@ pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
     }
     for gap in gaps {
         let _ = writeln!(text, "#   {}", escaped(&gap));
+    }
+    text.push_str(
+        "#\n# What podman adds to every container by itself (volumes, devices, variables, hooks and the like of containers.conf and\n\
+         # mounts.conf) is kept out by `sandboxc run`, the script target and units. A bare `kube play` keeps it out if it runs with the\n\
+         # containers.conf that `compile -o DIR` writes, and it compares nothing with this plan afterwards:\n",
+    );
+    let options = defaults::GLOBAL_ARGS.join(" ");
+    let _ = writeln!(text, "#   {}=DIR/{} podman {options} kube play …", defaults::CONF_VARIABLE, defaults::CONF);
+    if plan.network.is_some() {
+        text.push_str("# The forwarder has no limits of its own there.\n");
     }
     text.push_str("#\n# Permissions, and where each was given:\n");
     for line in permissions(plan).lines() {

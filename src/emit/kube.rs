@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::config::yaml;
-use crate::plan::pod::{Dns, Pod, Role};
+use crate::plan::pod::{Ceiling, Dns, Pod, Role};
 use crate::plan::{MaterialStore, Plan};
 
 use super::pin::Sources;
@@ -122,6 +122,7 @@ impl Maker<'_> {
         for container in pod.containers() {
             annotations.extend(container::annotations(container, self.podman)?);
         }
+        annotations.extend(ceiling(pod));
         let (gates, others): (Vec<_>, Vec<_>) = helpers.iter().partition(|helper| helper.role == Role::Gate);
         let write = |container| self.container(container);
         let gates = gates.into_iter().map(write).collect::<Result<Vec<_>, _>>()?;
@@ -150,6 +151,23 @@ impl Maker<'_> {
             ..PodDocument::default()
         })
     }
+}
+
+/// An annotation counts for every container of its pod, so it can only say what holds for all of them. podman hands these to the
+/// runtime as they are, and that to systemd (crun(1), runc's `systemd.md`); one that a controller is missing for has no effect.
+fn ceiling(pod: &Pod) -> Vec<(String, String)> {
+    let mut all = pod.containers().map(|container| container.ceiling);
+    let Some(first) = all.next().flatten().filter(|first| all.all(|other| other == Some(*first))) else {
+        return Vec::new();
+    };
+    let Ceiling { memory, cpus, pids } = first;
+    let properties = [
+        ("MemoryMax", memory),
+        ("MemorySwapMax", 0),
+        ("TasksMax", pids.into()),
+        ("CPUQuotaPerSecUSec", u64::from(cpus) * 1_000_000),
+    ];
+    properties.map(|(name, value)| (format!("org.systemd.property.{name}"), format!("uint64 {value}"))).into()
 }
 
 fn dns_config(dns: Dns) -> PodDNSConfig {

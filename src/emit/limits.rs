@@ -2,7 +2,7 @@
 
 use crate::config::Limits;
 use crate::plan::Plan;
-use crate::plan::pod::{Container, Pod};
+use crate::plan::pod::{Ceiling, Container, Pod, Role};
 
 use super::Podman;
 
@@ -37,6 +37,24 @@ pub fn limit_gaps(plan: &Plan, podman: Podman) -> Vec<LimitGap> {
         add("timeout", "kube play has none; `sandboxc run` and the script target end the container when it is over");
     }
     gaps
+}
+
+/// Arguments of `systemctl --user set-property` for the scope of a running container, behind the scope's name: what no
+/// annotation of its pod can say for it alone. A property whose controller is missing has no effect.
+pub fn ceiling_args(pod: &Pod) -> Vec<(String, [String; 4])> {
+    let in_annotations = pod.containers().all(|container| container.ceiling == pod.main.ceiling);
+    let own = pod.containers().filter(|container| !in_annotations && container.role != Role::Gate);
+    let args = |container: &Container| {
+        let Ceiling { memory, cpus, pids } = container.ceiling?;
+        let properties = [
+            format!("MemoryMax={memory}"),
+            "MemorySwapMax=0".to_owned(),
+            format!("TasksMax={pids}"),
+            format!("CPUQuota={}%", cpus * 100),
+        ];
+        Some((pod.container_name(container.role), properties))
+    };
+    own.filter_map(args).collect()
 }
 
 /// Arguments of the `podman update` calls that must come between creation and start of a pod: one for each container

@@ -22,6 +22,7 @@ pub fn posture_args(container: &Container) -> Vec<String> {
         mounts: _,
         devices,
         limits,
+        ceiling: _,
         stop_timeout,
         ready: _,
     } = container;

@@ -8,7 +8,7 @@
 use crate::plan::pod::{Attachment, Container, NetworkKind, Pod, Role, Source};
 use crate::plan::{Part, Plan, SESSION_LABEL, SandboxNetwork, runner_hash};
 
-use super::{EmitError, File, Podman};
+use super::{EmitError, File, Podman, defaults};
 
 mod agent;
 mod container;
@@ -111,6 +111,11 @@ struct With<'a> {
     oneshot: bool,
 }
 
+/// Options of every call that makes containers.
+fn global_args(w: &mut writer::Writer) -> Result<(), EmitError> {
+    defaults::GLOBAL_ARGS.iter().try_for_each(|argument| w.set("GlobalArgs", argument))
+}
+
 /// Names and values.
 type Pairs = Vec<(String, String)>;
 
@@ -131,6 +136,14 @@ impl Maker<'_> {
             stop_when_unneeded: true,
             part_of: None,
         }
+    }
+
+    /// podman of a service gets the defaults of this tree, and none of the variables that secrets are read from: its helpers
+    /// would keep them. The tree must lie where `install` puts it; elsewhere the file is missing, and nothing starts.
+    fn podman_environment(&self, w: &mut writer::Writer, conf: &str) -> Result<(), EmitError> {
+        let Plan { session, secret_variables, .. } = self.plan;
+        w.literal("Environment", &format!("{}=%E/containers/systemd/{session}/{conf}", defaults::CONF_VARIABLE));
+        secret_variables.iter().try_for_each(|name| w.set("UnsetEnvironment", name))
     }
 
     fn labels(&self, role: &str) -> Pairs {
@@ -227,7 +240,7 @@ impl Maker<'_> {
             labels: self.labels("agent"),
             pod: &self.plan.agent,
         };
-        Ok(File::new(self.units.file("agent", "pod"), pod.write(self.podman)?))
+        Ok(File::new(self.units.file("agent", "pod"), pod.write(self)?))
     }
 
     fn helper(&self, role: Role, what: &str, with: &With<'_>) -> Result<File, EmitError> {

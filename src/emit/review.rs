@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{EmitError, File};
 use crate::config::{ImageSource, Limits, Stand};
 use crate::plan::pod::{
-    Attachment, Container, Device, Dns, EnvValue, Label, MaterialSet, Mount, NetworkKind, Pod, Proc, Pull, Role,
-    Seccomp, Source,
+    Attachment, Ceiling, Container, Device, Dns, EnvValue, Label, MaterialSet, Mount, NetworkKind, Pod, Proc, Pull,
+    Role, Seccomp, Source,
 };
 use crate::plan::{Grant, GrantKind, Part, Plan};
 use crate::source::{Place, Sourced};
@@ -143,6 +143,7 @@ pub fn review(plan: &Plan) -> Review {
         agent: _,
         policy: _,
         materials,
+        secret_variables: _,
         schedule,
         grants: _,
     } = plan;
@@ -197,6 +198,7 @@ fn container(plan: &Plan, container: &Container) -> ContainerReview {
         mounts,
         devices,
         limits,
+        ceiling,
         stop_timeout,
         ready: _,
     } = container;
@@ -223,7 +225,7 @@ fn container(plan: &Plan, container: &Container) -> ContainerReview {
         read_only_root: *read_only_root,
         init: *init,
         confinement: confinement(label, seccomp, *proc),
-        limits: self::limits(limits),
+        limits: self::limits(limits).into_iter().chain(ceiling.map(self::ceiling)).collect(),
         stop_timeout: *stop_timeout,
         mounts: mounts.iter().map(mount).collect(),
         devices: devices.iter().map(|Device { path, from }| with_place(&path.display().to_string(), from)).collect(),
@@ -288,6 +290,11 @@ fn limits(limits: &Limits) -> Vec<String> {
     all.into_iter().filter_map(line).collect()
 }
 
+fn ceiling(ceiling: Ceiling) -> String {
+    let Ceiling { memory, cpus, pids } = ceiling;
+    format!("memory {memory} bytes, no swap; cpus {cpus}; pids {pids}; as far as this host delegates them")
+}
+
 fn mount(mount: &Mount) -> String {
     let Mount { name: _, source, target, read_only, relabel, options, from } = mount;
     let source = match source {
@@ -295,6 +302,7 @@ fn mount(mount: &Mount) -> String {
         Source::Files { set, file: None } => format!("{}/ of these files", set.dir()),
         Source::Host(path) | Source::StandIn { path, stand: _ } => path.display().to_string(),
         Source::Volume(volume) => format!("volume {volume}"),
+        Source::Memory(bytes) => format!("{bytes} bytes of memory"),
         Source::Material { set, file } => {
             let set = match set {
                 MaterialSet::Router => "keys and credentials",

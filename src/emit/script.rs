@@ -1,11 +1,13 @@
 //! The script target: the whole recipe in one POSIX shell file that runs without sandboxc.
 
+use std::collections::BTreeSet;
+
 use crate::plan::Plan;
-use crate::plan::pod::Source;
+use crate::plan::pod::{Pod, Pull, Source};
 
 use super::shell::{line, quote};
 use super::template::environment;
-use super::{EmitError, File, network, pin, update_args};
+use super::{EmitError, File, ceiling_args, defaults, network, pin, update_args};
 
 /// Writes the script around a manifest whose agent carries its command itself.
 pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
@@ -31,6 +33,14 @@ pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
         volumes => volumes(plan),
         agent => names.agent_container(),
         updates => plan.pods().flat_map(update_args).map(|args| line(&args)).collect::<Vec<_>>(),
+        variables => defaults::KEPT_VARIABLES,
+        global_args => line(&defaults::GLOBAL_ARGS.map(str::to_owned)),
+        conf_variable => defaults::CONF_VARIABLE,
+        conf => defaults::text(),
+        pulls => pulls(plan),
+        ceilings => ceiling_args(&plan.agent).into_iter().map(|(container, properties)| {
+            minijinja::context! { container => container, properties => line(&properties) }
+        }).collect::<Vec<_>>(),
         ready => plan.router.as_ref().and_then(|pod| pod.main.ready.as_deref()).map(line),
         timeout => plan.agent.main.limits.timeout.as_ref().map(|timeout| timeout.value),
         pin_script => pin::SCRIPT,
@@ -51,6 +61,13 @@ fn volumes(plan: &Plan) -> Vec<String> {
         _ => None,
     };
     plan.agent.main.mounts.iter().filter_map(|mount| named(&mount.source)).collect()
+}
+
+/// The images of registries, each once.
+fn pulls(plan: &Plan) -> Vec<String> {
+    let containers = plan.pods().flat_map(Pod::containers).filter(|container| container.pull == Pull::Missing);
+    let images: BTreeSet<&str> = containers.map(|container| container.image.value.reference()).collect();
+    images.into_iter().map(quote).collect()
 }
 
 /// A here-document end that is no line of the text.

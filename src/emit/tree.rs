@@ -1,10 +1,11 @@
 //! The compiled tree: every file that will run, for reading, diffing and committing.
 
 use crate::plan::Plan;
+use crate::plan::pod::Dns;
 
 use super::kube::{self, Stream};
 use super::pin::{self, Sources};
-use super::{EmitError, File, Podman, header, network, quadlet, review, router, script};
+use super::{EmitError, File, Podman, defaults, header, network, quadlet, review, router, script};
 
 /// Everything that one plan compiles to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ fn stream(
 pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
     let (mut files, agent_files) = mounted(plan)?;
     files.extend(agent_files);
-    files.extend([review::file(plan)?, File::new(pin::FILE, pin::SCRIPT)]);
+    files.extend([review::file(plan)?, File::new(pin::FILE, pin::SCRIPT), defaults::file()]);
     quadlet::units(plan, podman, &files)
 }
 
@@ -55,7 +56,14 @@ fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
         Some(net) => (router::router_files(net, &plan.policy)?, router::forwarder_files(net)?),
         None => (Vec::new(), Vec::new()),
     };
-    agent_files.push(File::new("agent/hosts", "127.0.0.1\tlocalhost sandbox\n"));
+    let host_name = plan.agent.host_name;
+    agent_files.push(File::new("agent/hosts", format!("127.0.0.1\tlocalhost {host_name}\n")));
+    agent_files.push(File::new("agent/hostname", format!("{host_name}\n")));
+    // Programs ask whether it is there, not what it says.
+    agent_files.push(File::new("agent/containerenv", ""));
+    if let Some(Dns { server, ndots }) = plan.agent.dns {
+        agent_files.push(File::new("agent/resolv.conf", format!("nameserver {server}\noptions ndots:{ndots}\n")));
+    }
     Ok((router_files, agent_files))
 }
 
@@ -66,6 +74,7 @@ pub fn tree(plan: &Plan, podman: Podman, compiled: &Compiled) -> Result<Vec<File
         script(plan, podman)?,
         network::networks_file(plan),
         review::file(plan)?,
+        defaults::file(),
     ];
     files.extend(compiled.router_files.iter().chain(&compiled.agent_files).cloned());
     files.sort_by(|a, b| a.path.cmp(&b.path));

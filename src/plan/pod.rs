@@ -118,12 +118,26 @@ pub struct Container {
     pub mounts: Vec<Mount>,
     /// Devices of the host.
     pub devices: Vec<Device>,
-    /// Limits.
+    /// Limits that somebody asked for: a host that cannot keep them does not start it.
     pub limits: Limits,
+    /// What systemd holds a container of ours to, as far as this host's controllers reach.
+    pub ceiling: Option<Ceiling>,
     /// Seconds between SIGTERM and SIGKILL.
     pub stop_timeout: u32,
     /// Command that succeeds, run inside, once the container does its work; `None` if its process is enough.
     pub ready: Option<Vec<String>>,
+}
+
+/// Resources of a container that nobody configures. A host that delegates no controllers would start nothing with limits of
+/// podman's own, so these are systemd's, which keeps those that it can; `doctor` says where it cannot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Ceiling {
+    /// Bytes, and no swap beside them.
+    pub memory: u64,
+    /// CPUs.
+    pub cpus: u32,
+    /// Processes and threads.
+    pub pids: u32,
 }
 
 /// What a container is for.
@@ -244,6 +258,8 @@ pub enum Source {
     },
     /// A named volume of podman.
     Volume(String),
+    /// A tmpfs of the container's own, of so many bytes.
+    Memory(u64),
     /// What no file of the plan may hold.
     Material {
         /// Which.
@@ -258,7 +274,7 @@ impl Source {
     pub fn host(&self) -> Option<&Path> {
         match self {
             Self::Host(path) | Self::StandIn { path, stand: _ } => Some(path),
-            Self::Files { .. } | Self::Volume(_) | Self::Material { .. } => None,
+            Self::Files { .. } | Self::Volume(_) | Self::Memory(_) | Self::Material { .. } => None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Can this host keep every promise? Each check looks for itself; where a version says little, a container is tried.
 
+mod agent;
+mod defaults;
 mod git;
 mod host;
 mod podman;
@@ -16,11 +18,16 @@ use super::podman::Podman;
 use super::registry::Registry;
 use crate::plan::Plan;
 
+use defaults::Places;
 pub use probe::session;
 
 /// What gives a user the ids that containers need.
 pub const MEND_IDS: &str =
     "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER && podman system migrate";
+
+/// What confines an agent by `SELinux`.
+pub const MEND_LABEL: &str = "install packaging/selinux and write `selinux: type:sandboxc_agent.process` into the server file, or `selinux: relabel` \
+     (docs/selinux.md)";
 
 /// How a promise stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -86,9 +93,11 @@ pub fn examine(subject: &Subject<'_>) -> Vec<Check> {
         let groups: Vec<thread::ScopedJoinHandle<'_, Vec<Check>>> = vec![
             scope.spawn(|| podman::version(subject.podman)),
             scope.spawn(|| podman::info(subject.podman)),
+            scope.spawn(|| vec![defaults::check(&Places::of_this_user())]),
             scope.spawn(|| host::checks(subject)),
             scope.spawn(|| vec![git::bare_repositories(&subject.git_files)]),
             scope.spawn(|| probe::images(subject)),
+            scope.spawn(|| agent::checks(subject)),
             scope.spawn(|| probe::networks(subject)),
         ];
         groups.into_iter().flat_map(|group| group.join().unwrap_or_else(|_| vec![fault()])).collect()

@@ -17,6 +17,7 @@ use super::output::{Inside, Rotating};
 use super::podman::Podman;
 use super::redact::Redactor;
 use super::registry::{FirstUses, Record, Registry, Stage};
+use super::seccomp;
 use super::session::{Session, SetupError};
 use super::signals::Signals;
 use super::state::State;
@@ -126,6 +127,7 @@ fn run_in(
         None => podman.heeding(signals).version()?,
     };
     let given = give(resolved, values, state)?;
+    let profile = seccomp::derived().map(|text| state.keep_profile(&text)).transpose()?;
     let mut watching = Some(Watching::start(resolved)?);
     let firsts = first_uses(registry, resolved)?;
     let turn = registry.turn()?;
@@ -138,7 +140,7 @@ fn run_in(
             attempt,
             keeper: Keeper::Runner(state.dir()),
         };
-        let plan = plan(request)?;
+        let plan = plan(request)?.with_seccomp(profile.clone());
         if attempt == 0 && order.strict {
             refuse_gaps(&plan, version, tell)?;
         }

@@ -144,6 +144,11 @@ impl Podman {
         found.into_iter().next().ok_or_else(|| RuntimeError::Host(format!("{what}: podman describes nothing")))
     }
 
+    /// Describes containers and images in one call.
+    pub fn describe(&self, what: &str, names: &[&str]) -> Result<Vec<Value>, RuntimeError> {
+        self.json(what, &[&["inspect"], names].concat())
+    }
+
     /// Runs a call and gives everything; only failing to start it, or cutting it short, is an error.
     pub fn output<S: AsRef<OsStr>>(&self, args: &[S], stdin: Option<&str>) -> Result<Output, RuntimeError> {
         self.within(CALL, "podman", args, stdin.map(str::as_bytes))

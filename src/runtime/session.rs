@@ -3,23 +3,24 @@
 use std::sync::Arc;
 use std::thread;
 
-use serde_json::Value;
-
 use super::RuntimeError;
 use super::cgroup::Cgroup;
 use super::conmon::{all_run, settle};
 use super::ctrlog;
-use super::doctor::MEND_IDS;
+use super::doctor::{MEND_IDS, MEND_LABEL};
 use super::fault::point;
 use super::pins::{HostMount, Pins};
 use super::podman::Podman;
+use super::selinux;
 use super::signals::Signals;
 use super::state::State;
-use crate::config::Limits;
+use super::systemd;
+use super::verify::verify;
+use crate::emit::kube::Documents;
 use crate::emit::tree::Compiled;
-use crate::emit::{network, update_args};
+use crate::emit::{ceiling_args, network, update_args};
 use crate::plan::Plan;
-use crate::plan::pod::{GATE_PASSED, Mount, Pod, Role};
+use crate::plan::pod::{GATE_PASSED, Label, Mount, Pod, Role};
 
 /// A session that is being set up, runs, or is being taken down.
 #[derive(Debug)]
@@ -57,6 +58,7 @@ impl<'a> Session<'a> {
     /// Sources of mounts held, networks, router ready, agent pod created and verified, gate passed, forwarder up.
     /// A signal ends it between two steps, and a wait at once.
     pub fn set_up(&self) -> Result<(), SetupError> {
+        self.refuse_unlabeled()?;
         let mount =
             |(source, mount): (_, &'a Mount)| HostMount { source, target: &mount.target, read_only: mount.read_only };
         let pins = Pins::open(self.plan.agent.main.host_mounts().map(mount)).map_err(SetupError::Failed)?;
@@ -66,6 +68,16 @@ impl<'a> Session<'a> {
         self.pods(&pins).map_err(|error| SetupError::Failed(self.explain(error)))?;
         point("pods-up");
         self.signals.check().map_err(SetupError::Failed)
+    }
+
+    /// Where `SELinux` gives this login no containers without a label, each of them would end with a bare "Permission denied".
+    fn refuse_unlabeled(&self) -> Result<(), SetupError> {
+        let unlabeled = self.plan.agent.main.label == Label::Disabled && selinux::is_enforcing();
+        let Some(role) = unlabeled.then(selinux::role_without_unconfined).flatten() else { return Ok(()) };
+        Err(SetupError::Failed(RuntimeError::Host(format!(
+            "SELinux lets the role {role} of this login run no container without a label (spc_t), which `selinux: disable`, the \
+             default, asks for; {MEND_LABEL}"
+        ))))
     }
 
     /// The networks do not wait for each other.
@@ -133,56 +145,66 @@ impl<'a> Session<'a> {
         error
     }
 
-    /// Router and agent pod side by side: the forwarder connects only when the agent does.
+    /// Router and agent pod side by side: the forwarder connects only when the agent does. While they get ready, what podman
+    /// made of them is compared with the plan.
     fn pods(&self, pins: &Pins) -> Result<(), RuntimeError> {
-        let (router, agent) = thread::scope(|scope| {
-            let router = scope.spawn(|| self.router());
-            let agent = self.agent(pins);
+        let router = self.plan.router.as_ref().zip(self.compiled.stream.router.as_ref());
+        let (first, second) = thread::scope(|scope| {
+            let play = |(pod, manifest): (&Pod, &Documents)| self.pod(pod, "the router", "router", &manifest.text());
+            let router = scope.spawn(move || router.map_or(Ok(()), play));
+            let agent = self.pod(&self.plan.agent, "the agent pod", "forwarder", &self.compiled.stream.agent.text());
             (joined(router.join()), agent)
         });
-        router.and(agent)
+        first.and(second)?;
+        let (verified, ready) = thread::scope(|scope| {
+            let verified = scope.spawn(|| self.verify(pins));
+            let ready = self.ready();
+            (joined(verified.join()), ready)
+        });
+        ready.and(verified)
     }
 
-    fn router(&self) -> Result<(), RuntimeError> {
-        let (Some(pod), Some(manifest)) = (&self.plan.router, &self.compiled.stream.router) else { return Ok(()) };
-        self.pod(pod, "the router", "router", &manifest.text())?;
-        self.wait_until("router", "router: ready", "the router")?;
-        point("router-ready");
+    /// Nothing runs in the agent's container yet but podman's init.
+    fn verify(&self, pins: &Pins) -> Result<(), RuntimeError> {
+        let ids = verify(&self.starting, self.plan)?;
+        pins.verify(&self.plan.names.agent_container())?;
+        for (container, properties) in self.plan.pods().flat_map(ceiling_args) {
+            if let Some(id) = ids.get(&container) {
+                systemd::limit(&format!("libpod-{id}.scope"), &properties);
+            }
+        }
         Ok(())
     }
 
-    fn agent(&self, pins: &Pins) -> Result<(), RuntimeError> {
-        self.pod(&self.plan.agent, "the agent pod", "forwarder", &self.compiled.stream.agent.text())?;
-        // Nothing runs in it but podman's init.
-        pins.verify(&self.plan.names.agent_container())?;
-        match &self.plan.network {
-            Some(_) => self.wait_until("forwarder", GATE_PASSED, "the agent pod"),
-            None => Ok(()),
+    fn ready(&self) -> Result<(), RuntimeError> {
+        if self.plan.network.is_none() {
+            return Ok(());
         }
+        self.wait_until("router", "router: ready", "the router")?;
+        point("router-ready");
+        self.wait_until("forwarder", GATE_PASSED, "the agent pod")
     }
 
-    /// Plays a pod. Where one of its containers has a limit, nothing starts before all limits were read back.
+    /// Plays a pod. Limits that kube play cannot say are set before it starts.
     fn pod(&self, pod: &Pod, what: &str, log: &str, manifest: &str) -> Result<(), RuntimeError> {
         let networks: Vec<String> =
             pod.networks.iter().map(|attachment| attachment.argument(&self.plan.names)).collect();
         let mut args = vec!["--no-hosts"];
         args.extend(networks.iter().flat_map(|network| ["--network", network]));
-        let verify = pod.containers().any(|container| is_limited(&container.limits));
-        if verify {
+        let updates = update_args(pod);
+        let later = !updates.is_empty();
+        if later {
             args.push("--start=false");
         }
         self.play(what, log, &args, manifest)?;
         point(match pod.main.role {
-            Role::Agent if verify => "agent-created",
+            Role::Agent if later => "agent-created",
             Role::Agent => "agent-played",
             Role::Router | Role::Gate | Role::Forwarder => "router-played",
         });
-        if verify {
-            for update in update_args(pod) {
+        if later {
+            for update in updates {
                 self.starting.call("the limits", &update, None)?;
-            }
-            for container in pod.containers().filter(|container| is_limited(&container.limits)) {
-                self.verify_limits(&pod.container_name(container.role), &container.limits)?;
             }
             self.starting.start(what, &["pod", "start", &pod.name], None)?;
         }
@@ -198,36 +220,12 @@ impl<'a> Session<'a> {
         let path = format!("--log-opt=path={}", self.state.log(service).display());
         let mut call = vec!["kube", "play", "--quiet", "--build=false", "--log-driver=k8s-file", &path];
         call.push("--log-opt=max-size=16mb");
+        // The agent's filter of system calls, if it has one of its own, is in the session's directory.
+        let profiles = format!("--seccomp-profile-root={}", self.state.dir().display());
+        call.push(&profiles);
         call.extend_from_slice(args);
         call.push("-");
         self.starting.start(what, &call, Some(manifest)).map(drop)
-    }
-
-    /// What podman says the created container will be held to must be what the plan says.
-    fn verify_limits(&self, container: &str, limits: &Limits) -> Result<(), RuntimeError> {
-        let created = self.starting.inspect("reading the limits back", container)?;
-        let number = |name: &str| created.pointer(&format!("/HostConfig/{name}")).and_then(Value::as_i64);
-        let Limits { timeout: _, memory, cpus, pids } = limits;
-        let millis = match (number("NanoCpus"), number("CpuQuota"), number("CpuPeriod")) {
-            (Some(nano), ..) if nano > 0 => Some(nano / 1_000_000),
-            (_, Some(quota), Some(period)) => Some(quota.saturating_mul(1000).checked_div(period).unwrap_or(0)),
-            _ => None,
-        };
-        let expected = [
-            ("memory", memory, number("Memory")),
-            ("memory with swap", memory, number("MemorySwap")),
-            ("pids_limit", pids, number("PidsLimit")),
-            ("cpus (thousandths)", cpus, millis),
-        ];
-        for (what, limit, actual) in expected {
-            if let Some(limit) =
-                limit.as_ref().filter(|limit| actual.and_then(|n| u64::try_from(n).ok()) != Some(limit.value))
-            {
-                let actual = actual.map_or_else(|| "unknown".to_owned(), |number| number.to_string());
-                return Err(RuntimeError::Mismatch(what, actual, limit.value.to_string()));
-            }
-        }
-        Ok(())
     }
 
     /// Where the router's output is.
@@ -300,12 +298,6 @@ impl<'a> Session<'a> {
     fn remove(&self, args: &[&str]) -> Option<String> {
         self.podman.call("teardown", args, None).err().map(|error| error.to_string())
     }
-}
-
-/// True if podman is to hold the container to something; time is kept by the runner.
-fn is_limited(limits: &Limits) -> bool {
-    let Limits { timeout: _, memory, cpus, pids } = limits;
-    memory.is_some() || cpus.is_some() || pids.is_some()
 }
 
 /// A thread of ours that panicked is a fault of ours; the session is then taken down like any failed one.

@@ -83,6 +83,13 @@ impl State {
         fs::write(self.dir.join("kube.yaml"), text).map_err(RuntimeError::io("keeping the manifest"))
     }
 
+    /// Keeps a filter of system calls for the agent where podman looks for it, and says where that is.
+    pub fn keep_profile(&self, text: &str) -> Result<PathBuf, RuntimeError> {
+        let path = self.dir.join(super::seccomp::FILE);
+        fs::write(&path, text).map_err(RuntimeError::io("keeping the filter of system calls"))?;
+        Ok(path)
+    }
+
     /// Lets the directory stand: something of the session is left, and whoever cleans up next shall find it.
     pub fn leave(&self) {
         self.left.store(true, Ordering::Relaxed);

@@ -84,7 +84,8 @@ impl UserManager {
         inside.check(&self.native)
     }
 
-    fn place(&self, session: &str) -> PathBuf {
+    /// Where the units of a session are.
+    pub fn place(&self, session: &str) -> PathBuf {
         self.containers.join("systemd").join(session)
     }
 
@@ -236,6 +237,13 @@ impl UserManager {
 
 fn is_service(unit: &str) -> bool {
     unit.strip_suffix(".service").is_some()
+}
+
+/// Sets properties of a running unit until it ends. Nothing depends on them: a host without systemd's cgroups, of which `doctor`
+/// says so, does without.
+pub fn limit(unit: &str, properties: &[String]) {
+    let properties = properties.iter().map(String::as_str);
+    let _ = systemctl(&["set-property", "--runtime", unit].into_iter().chain(properties).collect::<Vec<_>>());
 }
 
 /// Ends a service, and waits until it has ended.

@@ -158,3 +158,159 @@ fn no_helper_of_podmans_keeps_the_callers_environment() {
     }
     assert!(helpers.iter().any(|helper| helper.starts_with("pasta")), "{helpers:?}");
 }
+
+/// A podman that does not read our file of defaults, as one might that knows another way.
+const DEAF: &str = r#"#!/bin/sh
+unset CONTAINERS_CONF_OVERRIDE
+for word; do
+    shift
+    case $word in --default-mounts-file=*) ;; *) set -- "$@" "$word" ;; esac
+done
+exec /usr/bin/podman "$@"
+"#;
+
+fn deaf(sandbox: &Sandbox) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bin = sandbox.scratch("bin");
+    fs::create_dir_all(&bin).unwrap();
+    fs::write(bin.join("podman"), DEAF).unwrap();
+    fs::set_permissions(bin.join("podman"), fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())
+}
+
+#[test]
+fn a_container_that_is_not_what_the_plan_says_never_runs_the_command() {
+    let cases = [
+        ("volumes = [\"HOME/leak:/leak\"]", "bind of"),
+        ("mounts = [\"type=bind,source=HOME/leak,destination=/leak\"]", "bind of"),
+        ("devices = [\"/dev/fuse\"]", "/dev/fuse"),
+        ("env = [\"LEAK=1\"]", "the variable LEAK"),
+        ("cgroupns = \"host\"", "cgroup namespace"),
+        ("default_capabilities = [\"NET_RAW\"]", "CAP_NET_RAW"),
+        ("seccomp_profile = \"HOME/seccomp.json\"", "filter of system calls"),
+        ("default_sysctls = [\"net.ipv4.ping_group_range=0 1\"]", "kernel parameter"),
+        ("tz = \"Asia/Tokyo\"", "/etc/localtime"),
+        ("[engine]\nhooks_dir = [\"HOME/hooks\"]", "a hook"),
+        ("mounts.conf", "/run/leak-subscription"),
+    ];
+    for identity in ["host-user", "root"] {
+        let sandbox = Sandbox::with(&format!("{REPO}identity: {identity}\n"), SERVER);
+        let home = careless_home(&sandbox);
+        let (path, conf) = (deaf(&sandbox), sandbox.config_home().join("containers/containers.conf"));
+        fs::remove_dir_all(sandbox.config_home().join("containers/containers.conf.d")).unwrap();
+        let subscriptions = fs::read_to_string(home.join(".config/containers/mounts.conf")).unwrap();
+        let run = |keys: &str| {
+            let mounts = if keys == "mounts.conf" { subscriptions.as_str() } else { "" };
+            fs::write(home.join(".config/containers/mounts.conf"), mounts).unwrap();
+            let keys = if keys == "mounts.conf" { "" } else { keys }.replace("HOME", home.to_str().unwrap());
+            // podman's own defaults that a plan has not; each case adds to them.
+            let own = ["default_capabilities = []\n", "default_sysctls = []\n"];
+            let own = own.into_iter().filter(|line| line.split(' ').next().is_some_and(|key| !keys.contains(key)));
+            fs::write(&conf, format!("[containers]\n{}{keys}\n", own.collect::<String>())).unwrap();
+            of(&home, sandbox.command(&["run", "--", "touch", "ran"])).env("PATH", &path).output().unwrap()
+        };
+        // Who the command is makes no difference to what is compared, so root is asked about a few.
+        let most = if identity == "root" { 3 } else { cases.len() };
+        for (keys, named) in cases.into_iter().take(most) {
+            let output = run(keys);
+            let said = text(&output.stderr);
+            assert_eq!(code(&output), 125, "{identity}: {keys}: {said}");
+            assert!(said.contains(named) && said.contains("the command was not started"), "{identity}: {keys}: {said}");
+            assert!(!sandbox.repo().join("ran").exists(), "{identity}: {keys}: it ran");
+        }
+        // The twin: the same podman, where nothing differs.
+        let output = run("# nothing");
+        assert_eq!(code(&output), 0, "{identity}: {}", text(&output.stderr));
+        assert!(sandbox.repo().join("ran").exists());
+    }
+}
+
+/// podman's own files of a container are in the host's memory, and root inside could fill it through them.
+#[test]
+fn no_file_of_the_hosts_runtime_directory_can_be_written_from_inside() {
+    for identity in ["host-user", "root"] {
+        let sandbox = Sandbox::with(&format!("{REPO}identity: {identity}\n"), SERVER);
+        let out = sandbox.sh(
+            "for file in /etc/hosts /etc/hostname /etc/resolv.conf /run/.containerenv; do
+                 test -e $file || echo $file is missing; { echo more >>$file; } 2>/dev/null && echo $file was written; done
+             grep -E ' /(etc|run)/.* ext4 ' /proc/self/mounts | grep -v ' ro,' | grep -v /run/podman-init
+             grep ' tmpfs ' /proc/self/mountinfo | grep -E 'user/[0-9]+|/containers/' || :
+             cat /etc/hostname; getent hosts localhost >/dev/null && echo resolves; curl -sS https://api.example.com/ >/dev/null && echo reached",
+        );
+        assert_eq!(out, "sandbox\nresolves\nreached\n", "{identity}");
+    }
+}
+
+/// What an agent leaves in the workspace or at home is no way to privileges for whoever mounts it next.
+#[test]
+fn the_workspace_and_the_home_are_mounted_without_devices_and_set_user_id() {
+    for (identity, home) in [("host-user", "/home/agent"), ("root", "/root")] {
+        let repo =
+            format!("{REPO}identity: {identity}\nmounts:\n  - {{source: ../data, target: /data, read_only: false}}\n");
+        let sandbox = Sandbox::with(&repo, SERVER);
+        fs::create_dir(sandbox.repo().join("data")).unwrap();
+        let places = format!("{} {home} /data", sandbox.repo().display());
+        let out = sandbox.sh(&format!(
+            "for place in {places}; do findmnt -n -o OPTIONS --target $place | grep nodev | grep -q nosuid && echo $place; \
+             touch $place/x && rm $place/x; done"
+        ));
+        assert_eq!(out.split_whitespace().collect::<Vec<_>>(), places.split(' ').collect::<Vec<_>>(), "{identity}");
+    }
+}
+
+/// The router's and the forwarder's, which an agent can make work for it. Without a delegated controller they bind nobody,
+/// so what systemd was told is looked at.
+#[test]
+fn router_and_forwarder_have_limits_of_their_own() {
+    for identity in ["host-user", "root"] {
+        let sandbox = Sandbox::with(&format!("{REPO}identity: {identity}\n"), SERVER);
+        let live = sandbox.start(&[]);
+        for (pod, name, memory, tasks) in [("router", "router", 512 << 20, 256), ("agent", "forwarder", 256 << 20, 64)]
+        {
+            let id = podman(&["inspect", "--format", "{{.Id}}", &live.container(pod, name)]);
+            let scope = format!("libpod-{}.scope", id.trim());
+            let properties = ["MemoryMax", "MemorySwapMax", "TasksMax", "CPUQuotaPerSecUSec"]
+                .map(|name| format!("--property={name}"));
+            let output = Command::new("systemctl").args(["--user", "show", &scope]).args(properties).output().unwrap();
+            let out = text(&output.stdout);
+            let mut lines: Vec<&str> = out.lines().collect();
+            lines.sort_unstable();
+            assert_eq!(
+                lines[1..],
+                [format!("MemoryMax={memory}"), "MemorySwapMax=0".to_owned(), format!("TasksMax={tasks}")],
+                "{name}"
+            );
+            assert!(lines[0].starts_with("CPUQuotaPerSecUSec=") && !lines[0].ends_with("infinity"), "{name}: {out}");
+        }
+        let id = podman(&["inspect", "--format", "{{.Id}}", &live.container("agent", "agent")]);
+        let scope = format!("libpod-{}.scope", id.trim());
+        let output =
+            Command::new("systemctl").args(["--user", "show", &scope, "--property=MemoryMax", "--value"]).output();
+        assert_eq!(
+            text(&output.unwrap().stdout).trim(),
+            "infinity",
+            "the twin: nobody limits the agent but its config"
+        );
+    }
+}
+
+/// A vsock leads to the hypervisor, whatever network the sandbox is on. The kernel reads the lower half of the family alone.
+#[test]
+fn no_socket_to_the_hypervisor_can_be_made() {
+    let program = r#"
+import ctypes, errno
+socket = ctypes.CDLL(None, use_errno=True).syscall
+def made(family, kind=1):
+    fd = socket(ctypes.c_long(41), ctypes.c_long(family), ctypes.c_long(kind), ctypes.c_long(0))
+    return "made" if fd >= 0 else errno.errorcode[ctypes.get_errno()]
+show([made(40), made(40 + (1 << 32)), made(40 | (7 << 40)), made(1), made(2), made(10), made(16, 3), made(1 + (1 << 32))])"#;
+    for identity in ["host-user", "root"] {
+        let sandbox = Sandbox::with(&format!("{REPO}identity: {identity}\n"), SERVER);
+        let seen = sandbox.probe(program);
+        assert_eq!(
+            seen,
+            serde_json::json!(["ENOSYS", "ENOSYS", "ENOSYS", "made", "made", "made", "made", "made"]),
+            "{identity}"
+        );
+    }
+}

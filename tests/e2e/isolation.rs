@@ -145,19 +145,22 @@ show([[a.split()[4], a.split()[3], b.split()[0], a.split()[5].split(",")[0]] for
     }
     let repo = sandbox.repo().display().to_string();
     let protected = format!("{repo}/.sandboxc");
+    // A source that the command could replace is held in its place.
+    let held = format!("{repo}/inside");
     let mut points: Vec<(&str, &str)> = rows.iter().filter(|row| !kernel(row[0])).map(|row| (row[0], row[3])).collect();
     points.sort_unstable();
     let mut planned = vec![
         ("/", "rw"),
         ("/data", "ro"),
-        ("/etc/hostname", "rw"),
+        ("/etc/hostname", "ro"),
         ("/etc/hosts", "ro"),
-        ("/etc/resolv.conf", "rw"),
+        ("/etc/resolv.conf", "ro"),
         ("/home/agent", "rw"),
         (&repo, "rw"),
         (&protected, "ro"),
+        (&held, "rw"),
         ("/run", "rw"),
-        ("/run/.containerenv", "rw"),
+        ("/run/.containerenv", "ro"),
         ("/run/podman-init", "ro"),
         ("/tmp", "rw"),
         ("/var/tmp", "rw"),

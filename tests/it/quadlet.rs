@@ -212,9 +212,9 @@ fn r_22_paths_are_never_split() {
     let files = files(&resolved, &["true"], Podman::FLOOR).unwrap();
     let (agent, pins) = (unit(&files, "agent.container"), unit(&files, "-mounts.service"));
     let dir = format!("%t/{}", values(&pins, "Service", "RuntimeDirectory")[0]);
-    assert!(values(&agent, "Container", "Volume").contains(&format!("{dir}/mount-0:/plain:ro").as_str()));
+    assert!(values(&agent, "Container", "Volume").contains(&format!("{dir}/mount-0:/plain:ro,nosuid,nodev").as_str()));
     let args = values(&agent, "Container", "PodmanArgs");
-    let mount = format!("\"--mount=type=bind,source={dir}/workspace,destination=/w:x\"");
+    let mount = format!("\"--mount=type=bind,source={dir}/workspace,destination=/w:x,nosuid,nodev\"");
     assert!(args.contains(&mount.as_str()), "{args:?}");
     let words = quadlet_words(values(&pins, "Service", "ExecStart")[0]);
     let plain = words.iter().filter(|word| !word.starts_with("%E") && !word.starts_with("%t"));

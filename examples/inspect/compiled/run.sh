@@ -7,7 +7,87 @@ phase=setup
 # Not where TMPDIR says, which may be where a sandbox writes.
 work=$(mktemp -d "${XDG_RUNTIME_DIR:-/tmp}/sandboxc-run.XXXXXX")
 mkdir "$work/mounts"
+mkdir "$work/empty"
 log_reader=
+theirs=${CONTAINERS_CONF_OVERRIDE-}
+case $theirs in '' | /*) ;; *) theirs=$PWD/$theirs ;; esac
+export theirs
+export work
+
+# podman's own defaults for containers, whatever this host's containers.conf and mounts.conf say, and an environment in which
+# its helpers, which live on, find nothing but what they need.
+cat >"$work/containers.conf" <<'END_OF_CONF'
+# What a container gets that nobody asked for: podman's own defaults, whatever containers.conf of this host and user says.
+# podman reads this last (CONTAINERS_CONF_OVERRIDE, see containers.conf(5)). Storage, runtime, registries, networks, cgroups,
+# helpers and logs stay the host's: only what would reach into a container is here.
+# `append=false` ends an `append=true` of a file that was read before.
+
+[containers]
+annotations = [{append=false}]
+apparmor_profile = ""
+base_hosts_file = ""
+cgroup_conf = [{append=false}]
+cgroupns = "private"
+cgroups = "enabled"
+container_name_as_hostname = false
+# Each container says what it needs; the infra container needs none.
+default_capabilities = [{append=false}]
+default_sysctls = [{append=false}]
+default_ulimits = [{append=false}]
+devices = [{append=false}]
+dns_options = [{append=false}]
+dns_searches = [{append=false}]
+dns_servers = [{append=false}]
+env = [{append=false}]
+env_host = false
+http_proxy = false
+init = false
+init_path = ""
+interface_name = ""
+ipcns = "shareable"
+keyring = true
+label = true
+label_users = false
+mounts = [{append=false}]
+netns = "private"
+no_hosts = false
+pidns = "private"
+privileged = false
+read_only = false
+seccomp_profile = ""
+shm_size = "65536k"
+tz = ""
+umask = "0022"
+userns = ""
+utsns = "private"
+volumes = [{append=false}]
+
+[engine]
+hooks_dir = [{append=false}]
+infra_command = ""
+infra_image = ""
+no_pivot_root = false
+END_OF_CONF
+cat >"$work/podman" <<'END_OF_CALL'
+exec env -i \
+    ${PATH+"PATH=$PATH"} \
+    ${HOME+"HOME=$HOME"} \
+    ${USER+"USER=$USER"} \
+    ${LOGNAME+"LOGNAME=$LOGNAME"} \
+    ${LANG+"LANG=$LANG"} \
+    ${TMPDIR+"TMPDIR=$TMPDIR"} \
+    ${XDG_RUNTIME_DIR+"XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR"} \
+    ${XDG_CONFIG_HOME+"XDG_CONFIG_HOME=$XDG_CONFIG_HOME"} \
+    ${XDG_DATA_HOME+"XDG_DATA_HOME=$XDG_DATA_HOME"} \
+    ${XDG_CACHE_HOME+"XDG_CACHE_HOME=$XDG_CACHE_HOME"} \
+    ${DBUS_SESSION_BUS_ADDRESS+"DBUS_SESSION_BUS_ADDRESS=$DBUS_SESSION_BUS_ADDRESS"} \
+    ${CONTAINERS_CONF+"CONTAINERS_CONF=$CONTAINERS_CONF"} \
+    ${CONTAINERS_STORAGE_CONF+"CONTAINERS_STORAGE_CONF=$CONTAINERS_STORAGE_CONF"} \
+    ${CONTAINERS_REGISTRIES_CONF+"CONTAINERS_REGISTRIES_CONF=$CONTAINERS_REGISTRIES_CONF"} \
+    ${CONTAINERS_HELPER_BINARY_DIR+"CONTAINERS_HELPER_BINARY_DIR=$CONTAINERS_HELPER_BINARY_DIR"} \
+    CONTAINERS_CONF_OVERRIDE="$work/containers.conf" podman ${theirs:+"--module=$theirs"} --default-mounts-file=/dev/null "$@"
+END_OF_CALL
+podman() { sh "$work/podman" "$@"; }
 
 # What is mounted on these names, in podman's namespaces, goes with them.
 unpin() {
@@ -76,7 +156,7 @@ main() {
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
     podman volume create --ignore sandboxc-home-8488efda04db >/dev/null 2>&1 || podman volume exists sandboxc-home-8488efda04db
     # From an empty directory: kube play would build an image from a directory that is named like one.
-    cd "$work"
+    cd "$work/empty"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
         --no-hosts --network sandboxc-48d313697ee9-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
     podman network connect sandboxc-egress-ffa2da3e sandboxc-48d313697ee9-router-infra
@@ -87,10 +167,12 @@ main() {
     podman pod start sandboxc-48d313697ee9-default >/dev/null
     unpin
     phase=running
+    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-48d313697ee9-default-forwarder).scope" \
+        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-48d313697ee9-default-forwarder has no limits of its own" >&2
     podman logs --follow sandboxc-48d313697ee9-default-agent &
     log_reader=$!
     # In the background, since a shell acts on signals only between commands and in `wait`.
-podman wait sandboxc-48d313697ee9-default-agent >"$work/code" &
+sh "$work/podman" wait sandboxc-48d313697ee9-default-agent >"$work/code" &
     failed=0
     wait "$!" || failed=$?
     [ "$failed" -eq 0 ] || exit 125
@@ -206,6 +288,12 @@ manifest() {
 #   podman volume rm --force sandboxc-48d313697ee9-router-secrets sandboxc-48d313697ee9-router-tls sandboxc-48d313697ee9-agent-trust sandboxc-48d313697ee9-agent-java sandboxc-48d313697ee9-agent-surrogates sandboxc-48d313697ee9-agent-secrets sandboxc-48d313697ee9-router-files sandboxc-48d313697ee9-agent-files
 #   podman secret rm sandboxc-48d313697ee9-router-secrets sandboxc-48d313697ee9-router-tls sandboxc-48d313697ee9-agent-trust sandboxc-48d313697ee9-agent-java sandboxc-48d313697ee9-agent-surrogates sandboxc-48d313697ee9-agent-secrets
 #
+# What podman adds to every container by itself (volumes, devices, variables, hooks and the like of containers.conf and
+# mounts.conf) is kept out by `sandboxc run`, the script target and units. A bare `kube play` keeps it out if it runs with the
+# containers.conf that `compile -o DIR` writes, and it compares nothing with this plan afterwards:
+#   CONTAINERS_CONF_OVERRIDE=DIR/containers.conf podman --default-mounts-file=/dev/null kube play …
+# The forwarder has no limits of its own there.
+#
 # Permissions, and where each was given:
 #   credential ANTHROPIC_API_KEY for api.anthropic.com (headers x-api-key)  (server.yaml:8)
 #   credential GH_TOKEN for api.github.com github.com (GitHub App, repositories widgets)  (server.yaml:16)
@@ -248,6 +336,10 @@ metadata:
   annotations:
     io.podman.annotations.infra.name: sandboxc-48d313697ee9-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
+    org.systemd.property.CPUQuotaPerSecUSec: uint64 2000000
+    org.systemd.property.MemoryMax: uint64 536870912
+    org.systemd.property.MemorySwapMax: uint64 0
+    org.systemd.property.TasksMax: uint64 256
   labels:
     io.sandboxc.plan: 48d313697ee9
     io.sandboxc.role: router
@@ -419,14 +511,26 @@ spec:
       name: files
       readOnly: true
       subPath: hosts
-    - mountPath: /home/agent
+    - mountPath: /etc/hostname
+      name: files
+      readOnly: true
+      subPath: hostname
+    - mountPath: /etc/resolv.conf
+      name: files
+      readOnly: true
+      subPath: resolv.conf
+    - mountPath: /run/.containerenv
+      name: files
+      readOnly: true
+      subPath: containerenv
+    - mountPath: /home/agent:nosuid,nodev
       name: home
-    - mountPath: /home/me/src/inspect
+    - mountPath: /home/me/src/inspect:nosuid,nodev
       name: workspace
-    - mountPath: /home/me/src/inspect/.git
+    - mountPath: /home/me/src/inspect/.git:nosuid,nodev
       name: protect-0
       readOnly: true
-    - mountPath: /home/me/src/inspect/.sandboxc
+    - mountPath: /home/me/src/inspect/.sandboxc:nosuid,nodev
       name: protect-1
       readOnly: true
     - mountPath: /etc/sandboxc-ca
@@ -4090,6 +4194,7 @@ metadata:
 apiVersion: v1
 kind: ConfigMap
 data:
+  containerenv: ""
   forwarder.conf: |
     # Loopback listeners in the agent pod, each leading to one port of the router. One process; it decides nothing.
     daemon off;
@@ -4180,8 +4285,13 @@ data:
         esac
     done </proc/net/fib_trie
     [ "$found" = yes ] || stop "the pod does not have its address $address"
+  hostname: |
+    sandbox
   hosts: |
     127.0.0.1	localhost sandbox
+  resolv.conf: |
+    nameserver 10.213.55.210
+    options ndots:1
 metadata:
   labels:
     io.sandboxc.plan: 48d313697ee9

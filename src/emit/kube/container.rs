@@ -16,8 +16,8 @@ use super::{EmitError, Maker, Podman, path_text};
 
 impl Maker<'_> {
     pub(super) fn container(self, container: &Container) -> Result<Document, EmitError> {
-        // Init, label, seccomp and the limit of processes are annotations of the pod; mounts and devices are volumes of
-        // the pod too; stopping is the pod's; readiness is waited for by whoever plays it.
+        // Init, label, seccomp, the limit of processes and the ceiling are annotations of the pod; mounts and devices are volumes
+        // of the pod too; stopping is the pod's; readiness is waited for by whoever plays it.
         let Container {
             role,
             image,
@@ -35,6 +35,7 @@ impl Maker<'_> {
             mounts: _,
             devices: _,
             limits,
+            ceiling: _,
             stop_timeout: _,
             ready: _,
         } = container;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, HostPathVolumeSource, PersistentVolumeClaimVolumeSource, SecretVolumeSource, Volume,
-    VolumeMount,
+    ConfigMapVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource, PersistentVolumeClaimVolumeSource,
+    SecretVolumeSource, Volume, VolumeMount,
 };
 
 use crate::config::Stand;
@@ -69,6 +69,8 @@ impl Maker<'_> {
             Source::StandIn { path, stand } => {
                 vec![(self.host(name, path, Some(*stand))?, at(target, name, None, &labeled)?)]
             }
+            // The size is podman's own: kube play reads no `sizeLimit` of a memory volume.
+            Source::Memory(_) => vec![(memory(name), at(target, name, None, &plain)?)],
             Source::Volume(volume) => vec![(named_volume(name, volume), at(target, name, None, &plain)?)],
             Source::Material { set, file } => match self.plan.materials.as_ref().map(|materials| &materials.store) {
                 Some(MaterialStore::Directory(dir)) => {
@@ -138,6 +140,11 @@ fn device(device: &Device) -> Result<(Volume, VolumeMount), EmitError> {
 /// A volume's name has no dots.
 fn volume_of(name: &str, file: &str) -> String {
     format!("{name}-{}", file.replace('.', "-"))
+}
+
+fn memory(name: &str) -> Volume {
+    let source = EmptyDirVolumeSource { medium: Some("Memory".to_owned()), ..EmptyDirVolumeSource::default() };
+    Volume { name: name.to_owned(), empty_dir: Some(source), ..Volume::default() }
 }
 
 fn config_volume(name: &str, map: &str) -> Volume {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::syntax::{Syntax, encode, json_words};
 use super::unit::{Relations, path_text, quadlet};
 use super::writer::Writer;
-use super::{EmitError, File, Maker, Pairs};
+use super::{EmitError, File, Maker, Pairs, global_args};
 use crate::config::Limits;
-use crate::plan::pod::{Container, Device, Dns, EnvValue, Label, Pod, Proc, Pull, Seccomp};
+use crate::emit::defaults;
+use crate::plan::pod::{Ceiling, Container, Device, Dns, EnvValue, Label, Pod, Proc, Pull, Seccomp};
 use crate::source::Sourced;
 
 /// The longest single argument of a process on Linux (`MAX_ARG_STRLEN`, execve(2)), with room for the option's name.
@@ -98,6 +99,7 @@ impl Maker<'_> {
             mounts,
             devices,
             limits,
+            ceiling,
             stop_timeout,
             ready,
         } = container;
@@ -105,6 +107,7 @@ impl Maker<'_> {
         relations.write(&mut w)?;
         w.group("Container");
         w.set("ContainerName", name)?;
+        global_args(&mut w)?;
         let (image, pull) = match image {
             Image::Reference => (reference.value.reference(), pull_word(*pull)),
             Image::Unit(unit) => (unit.as_str(), "never"),
@@ -142,6 +145,10 @@ impl Maker<'_> {
         w.set("StopTimeout", &stop_timeout.to_string())?;
         let ready = ready.as_ref().map(|argv| format!("podman exec {name} {}", argv.join(" ")));
         service.write(&mut w, ready.as_deref(), run_timeout)?;
+        self.podman_environment(&mut w, defaults::CONF)?;
+        if let Some(ceiling) = ceiling {
+            write_ceiling(&mut w, *ceiling)?;
+        }
         quadlet(&mut w)?;
         Ok(w.finish())
     }
@@ -279,6 +286,16 @@ fn write_limits(w: &mut Writer, limits: &Limits) -> Result<Option<u64>, EmitErro
         w.set("PidsLimit", &pids.value.to_string())?;
     }
     Ok(timeout.as_ref().map(|timeout| timeout.value))
+}
+
+/// systemd's own limits of the service, which the container is part of. Those that no controller is delegated for have no
+/// effect, where podman's would keep it from starting.
+fn write_ceiling(w: &mut Writer, ceiling: Ceiling) -> Result<(), EmitError> {
+    let Ceiling { memory, cpus, pids } = ceiling;
+    w.set("MemoryMax", &memory.to_string())?;
+    w.set("MemorySwapMax", "0")?;
+    w.set("TasksMax", &pids.to_string())?;
+    w.set("CPUQuota", &format!("{}%", cpus * 100))
 }
 
 impl Service {

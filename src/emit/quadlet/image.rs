@@ -4,9 +4,9 @@
 use super::container::Image;
 use super::unit::{Relations, quadlet};
 use super::writer::Writer;
-use super::{EmitError, File, Maker};
+use super::{EmitError, File, Maker, global_args};
 use crate::config::ImageSource;
-use crate::emit::Podman;
+use crate::emit::{Podman, defaults};
 
 /// The first podman whose `.image` units can say that an image which is here is not asked for (`Policy=`).
 const POLICY_SINCE: Podman = Podman::new(5, 6);
@@ -51,6 +51,7 @@ impl Maker<'_> {
     fn build(&self, reference: &str, text: &str) -> Result<(Image, Vec<File>), EmitError> {
         let tag = reference.rsplit(['/', ':']).next().unwrap_or_default();
         let copy = File::new(format!("{CONTEXT}/{tag}.containerfile"), text);
+        let conf = File::new(format!("{CONTEXT}.{}", defaults::CONF), defaults::for_builds());
         let mut w = Writer::new(self.podman, "");
         let relations: Relations = self.relations("Image", &self.refusers(), &[]);
         relations.write(&mut w)?;
@@ -58,12 +59,14 @@ impl Maker<'_> {
         w.set("ImageTag", reference)?;
         w.set("File", &format!("./{}", copy.path))?;
         w.set("SetWorkingDirectory", &format!("./{CONTEXT}"))?;
+        global_args(&mut w)?;
         w.group("Service");
+        self.podman_environment(&mut w, &conf.path)?;
         // An image that is here is not built again, which needs no network.
         w.set("ExecCondition", &format!("/bin/sh -c \"! podman image exists {reference}\""))?;
         w.set("TimeoutStartSec", &START_TIMEOUT.to_string())?;
         quadlet(&mut w)?;
         let name = self.units.file("image", "build");
-        Ok((Image::Unit(name.clone()), vec![copy, File::new(name, w.finish())]))
+        Ok((Image::Unit(name.clone()), vec![copy, conf, File::new(name, w.finish())]))
     }
 }

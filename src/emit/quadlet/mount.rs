@@ -30,6 +30,7 @@ impl Maker<'_> {
         let target = path_text(target)?;
         let options = Options { read_only: *read_only, relabel: *relabel, more: options };
         let bind = match source {
+            Source::Memory(bytes) => return w.arg(&format!("--tmpfs={target}:size={bytes},mode=1777")),
             Source::Volume(_) => return volume(w, &self.units.file(name, "volume"), &target, options),
             Source::Files { set, file: Some(file) } => Bind::Path(format!("./{}/{file}", set.dir())),
             Source::Files { set, file: None } => Bind::Path(format!("./{}", set.dir())),

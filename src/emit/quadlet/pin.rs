@@ -6,7 +6,7 @@
 use super::unit::Relations;
 use super::writer::{Word, Writer};
 use super::{EmitError, File, HELD_IN, Maker};
-use crate::emit::pin;
+use crate::emit::{defaults, pin};
 
 /// Role of the service, the end of its name.
 pub(super) const PIN_ROLE: &str = "mounts";
@@ -31,6 +31,8 @@ impl Maker<'_> {
         w.set("TimeoutStartSec", &START_TIMEOUT.to_string())?;
         w.set("RuntimeDirectory", &self.pinned())?;
         w.set("RuntimeDirectoryMode", "0700")?;
+        // It may be the first podman of this login, whose pause process lives on.
+        self.podman_environment(&mut w, defaults::CONF)?;
         let (script, dir) =
             (format!("%E/containers/systemd/{}/{}", self.plan.session, pin::FILE), format!("%t/{}", self.pinned()));
         let start = ["podman", "unshare", "/bin/sh"]

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::writer::Writer;
-use crate::emit::{EmitError, Podman};
+use super::{Maker, global_args};
+use crate::emit::{EmitError, Podman, defaults};
 use crate::plan::pod::{Dns, Pod};
 
 /// What `[Unit]` says. Every unit but the agent's ends when nothing that runs needs it any more.
@@ -73,14 +74,16 @@ pub struct PodUnit<'a> {
 
 impl PodUnit<'_> {
     /// The file's text.
-    pub fn write(&self, podman: Podman) -> Result<String, EmitError> {
+    pub(super) fn write(&self, maker: &Maker<'_>) -> Result<String, EmitError> {
         let Self { relations, networks, labels, pod } = self;
+        let podman = maker.podman;
         // Containers have units of their own; Quadlet names the infra container.
         let Pod { name, infra: _, host_name, networks: _, dns, userns, sysctls, helpers: _, main: _ } = pod;
         let mut w = Writer::new(podman, "");
         relations.write(&mut w)?;
         w.group("Pod");
         w.set("PodName", name)?;
+        global_args(&mut w)?;
         for network in networks {
             w.set("Network", network)?;
         }
@@ -105,10 +108,11 @@ impl PodUnit<'_> {
             w.set("StopTimeout", &pod.stop_timeout().to_string())?;
         }
         // Older ones overwrite it with on-failure (podman #28081); a pod that comes back finds nobody that needs it.
+        w.group("Service");
         if podman >= Podman::new(6, 0) {
-            w.group("Service");
             w.set("Restart", "no")?;
         }
+        maker.podman_environment(&mut w, defaults::CONF)?;
         quadlet(&mut w)?;
         Ok(w.finish())
     }

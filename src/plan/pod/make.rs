@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::held;
 use super::{
-    Attachment, Container, Dns, EnvValue, FILES_AT, FileSet, GATE_PASSED, Label, MaterialSet, Mount, NetworkKind, Pod,
-    Proc, Pull, Role, Seccomp, Source,
+    Attachment, Ceiling, Container, Dns, EnvValue, FILES_AT, FileSet, GATE_PASSED, Label, MaterialSet, Mount,
+    MountOption, NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
 };
-use crate::config::{Identity, ImageSource, Limits, Resolved};
+use crate::config::{Identity, ImageSource, Limits, Resolved, Selinux};
 use crate::plan::agent::Agent;
 use crate::plan::{Command, MaterialStore, Materials, Names, Part, SandboxNetwork, surrogates, trust};
 use crate::source::{Place, Sourced};
@@ -46,6 +46,27 @@ const SERVICE_STOP_TIMEOUT: u32 = 2;
 
 /// The same for the agent.
 const AGENT_STOP_TIMEOUT: u32 = 5;
+
+/// What the router may use: an agent can open thousands of connections to it.
+const ROUTER_CEILING: Ceiling = Ceiling { memory: 512 << 20, cpus: 2, pids: 256 };
+
+/// The same for gate and forwarder.
+const HELPER_CEILING: Ceiling = Ceiling { memory: 256 << 20, cpus: 1, pids: 64 };
+
+/// podman's own size of `/dev/shm`.
+const SHM_SIZE: u64 = 65_536_000;
+
+/// Nothing on a mount of the host or on a volume gets privileges or is a device.
+const PLAIN: [MountOption; 2] = [MountOption::NoSuid, MountOption::NoDev];
+
+/// Files of the agent that podman would otherwise make for it, in the host's runtime directory and writable for root inside,
+/// who could fill that; also `/etc/hosts`, without which `localhost` does not resolve (`--no-hosts`).
+const OWN_FILES: [(&str, &str); 4] = [
+    ("hosts", "/etc/hosts"),
+    ("hostname", "/etc/hostname"),
+    ("resolv.conf", "/etc/resolv.conf"),
+    ("containerenv", "/run/.containerenv"),
+];
 
 const GATE: [&str; 2] = ["/bin/sh", "/etc/sandboxc/gate.sh"];
 const FORWARDER: [&str; 5] = ["nginx", "-e", "stderr", "-c", "/etc/sandboxc/forwarder.conf"];
@@ -125,7 +146,7 @@ impl Maker<'_> {
             userns: self.userns(),
             sysctls: &WITHOUT_IPV6,
             helpers: if network.is_some() { self.helpers() } else { Vec::new() },
-            main: self.agent_container(),
+            main: self.agent_container(network),
         }
     }
 
@@ -169,12 +190,13 @@ impl Maker<'_> {
             mounts: vec![Mount { relabel: true, ..ours("files", Source::Files { set: files, file: None }, FILES_AT) }],
             devices: Vec::new(),
             limits: Limits::default(),
+            ceiling: Some(if role == Role::Router { ROUTER_CEILING } else { HELPER_CEILING }),
             stop_timeout: SERVICE_STOP_TIMEOUT,
             ready: None,
         }
     }
 
-    fn agent_container(&self) -> Container {
+    fn agent_container(&self, network: Option<&SandboxNetwork>) -> Container {
         let agent = self.agent;
         let identity = agent.identity.value;
         Container {
@@ -190,14 +212,18 @@ impl Maker<'_> {
             caps: capabilities_of(identity).to_vec(),
             read_only_root: false,
             init: true,
-            // Files of the host keep their labels; no relabelling of somebody's checkout.
-            label: Label::Disabled,
+            label: match &self.resolved.selinux.value {
+                Selinux::Disable => Label::Disabled,
+                Selinux::Type(name) => Label::Type(name.clone()),
+                Selinux::Relabel => Label::Confined,
+            },
             seccomp: Seccomp::Default,
             proc: Proc::Masked,
             env: self.env(),
-            mounts: self.mounts(),
+            mounts: self.mounts(network),
             devices: Vec::new(),
             limits: agent.limits.clone(),
+            ceiling: None,
             stop_timeout: AGENT_STOP_TIMEOUT,
             ready: None,
         }
@@ -236,21 +262,37 @@ impl Maker<'_> {
         env
     }
 
-    fn mounts(&self) -> Vec<Mount> {
+    fn mounts(&self, network: Option<&SandboxNetwork>) -> Vec<Mount> {
         let (agent, workspace) = (self.agent, &self.agent.workspace);
-        let hosts = Source::Files { set: FileSet::Agent, file: Some("hosts") };
+        let selinux = &self.resolved.selinux.value;
+        // Of what is not ours, nothing gets another label unless the owner of the machine says so.
+        let host = |name: &str, source, target: &Path, read_only, from: &Place| Mount {
+            relabel: *selinux == Selinux::Relabel,
+            ..host(name, source, target, read_only, from)
+        };
+        // A process that has a label reads files that have the containers'.
+        let ours = |name: &str, source, target: &str| Mount {
+            relabel: *selinux != Selinux::Disable,
+            ..ours(name, source, target)
+        };
+        let file = |(file, at): &(&'static str, &str)| {
+            ours("files", Source::Files { set: FileSet::Agent, file: Some(file) }, at)
+        };
+        let own = OWN_FILES.iter().filter(|(file, _)| *file != "resolv.conf" || network.is_some());
         let home = Mount {
             read_only: false,
+            relabel: false,
+            options: PLAIN.to_vec(),
             from: agent.home.volume.from.clone(),
-            ..ours("home", Source::Volume(agent.home.volume.value.clone()), &agent.home.target)
+            ..self::ours("home", Source::Volume(agent.home.volume.value.clone()), &agent.home.target)
         };
         let source = workspace.source.clone();
-        let mut mounts = vec![
-            // Without one `localhost` does not resolve (`--no-hosts`), and podman's own would copy the host's.
-            ours("files", hosts, "/etc/hosts"),
-            home,
-            host("workspace", source, &workspace.target, workspace.read_only, &workspace.from),
-        ];
+        let mut mounts: Vec<Mount> = own.map(file).collect();
+        mounts.extend([home, host("workspace", source, &workspace.target, workspace.read_only, &workspace.from)]);
+        if let Selinux::Type(_) = selinux {
+            // podman's own belongs to the infra container, whose label differs.
+            mounts.push(Mount { read_only: false, ..self::ours("shm", Source::Memory(SHM_SIZE), "/dev/shm") });
+        }
         for (index, (path, overlay)) in workspace.overlays().into_iter().enumerate() {
             let part = workspace.protect.iter().find(|part| part.path.starts_with(path));
             let from = part.map_or(&workspace.from, |part| &part.from);
@@ -258,9 +300,10 @@ impl Maker<'_> {
             let (source, target) = (workspace.source.join(path), workspace.target.join(path));
             mounts.push(match overlay.stand_in {
                 None => host(&name, source, &target, overlay.read_only, from),
-                Some(stand) => {
-                    Mount { from: from.clone(), ..ours(&name, Source::StandIn { path: source, stand }, target) }
-                }
+                Some(stand) => Mount {
+                    source: Source::StandIn { path: source.clone(), stand },
+                    ..host(&name, source, &target, true, from)
+                },
             });
         }
         for (index, extra) in agent.mounts.iter().enumerate() {
@@ -269,16 +312,17 @@ impl Maker<'_> {
         }
         let held = held::held(&mounts);
         mounts.extend(held);
+        let labeled = |mount: Mount| Mount { relabel: *selinux != Selinux::Disable, ..mount };
         let has_directory = !matches!(self.materials.map(|m| &m.store), Some(MaterialStore::Secrets(_)));
         if self.has(Part::Secrets) && has_directory {
-            mounts.push(material(MaterialSet::Secrets, None, trust::SECRETS_AT));
+            mounts.push(labeled(material(MaterialSet::Secrets, None, trust::SECRETS_AT)));
         }
         if self.has(Part::Trust) {
-            mounts.push(material(MaterialSet::Agent, None, trust::TRUST_AT));
+            mounts.push(labeled(material(MaterialSet::Agent, None, trust::TRUST_AT)));
             let taken = agent.mounts.iter().map(|mount| &mount.target).chain([&workspace.target, &agent.home.target]);
             let taken: Vec<&Path> = taken.map(PathBuf::as_path).collect();
             let stand_ins = trust::stand_ins(agent.identity.value, &taken).into_iter();
-            mounts.extend(stand_ins.map(|(file, at)| material(MaterialSet::Agent, Some(file), at)));
+            mounts.extend(stand_ins.map(|(file, at)| labeled(material(MaterialSet::Agent, Some(file), at))));
         }
         mounts
     }
@@ -307,7 +351,8 @@ fn material(set: MaterialSet, file: Option<&'static str>, target: &str) -> Mount
 }
 
 fn host(name: &str, source: PathBuf, target: &Path, read_only: bool, from: &Place) -> Mount {
-    Mount { read_only, from: from.clone(), ..ours(name, Source::Host(source), target) }
+    let options = PLAIN.to_vec();
+    Mount { read_only, options, from: from.clone(), ..ours(name, Source::Host(source), target) }
 }
 
 fn words(all: &[&str]) -> Vec<String> {

@@ -1,0 +1,121 @@
+//! The filter of system calls without `AF_VSOCK`.
+//!
+//! A vsock leads to the hypervisor, whatever network namespace a process is in. podman's profile permits it up to 5.7 or so;
+//! where it does, a profile is derived from the host's own, so that everything else stays what the host has.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+/// Where podman looks, in its order (containers-common `seccomp_linux.go`).
+const PROFILES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
+
+/// Name of a derived profile.
+pub const FILE: &str = "seccomp.json";
+
+/// `AF_VSOCK`, `AF_NETLINK` and the number of families (Linux `include/linux/socket.h`).
+const VSOCK: u64 = 40;
+const NETLINK: u64 = 16;
+const FAMILIES: u64 = 46;
+
+/// `NETLINK_AUDIT`, which the profile permits to nobody without `CAP_AUDIT_WRITE`.
+const AUDIT: u64 = 9;
+
+/// The kernel takes the family from the lower half of the register, so no other bit may count.
+const LOWER_HALF: u64 = 0xffff_ffff;
+
+/// The host's profile without `AF_VSOCK`; `None` if it does not permit it, or if podman's own is built in.
+pub fn derived() -> Option<String> {
+    let profile = PROFILES.iter().find_map(|path| fs::read(path).ok())?;
+    derive(&serde_json::from_slice(&profile).ok()?)
+}
+
+fn derive(profile: &Value) -> Option<String> {
+    let rules = profile.get("syscalls")?.as_array()?;
+    let names = |rule: &Value| -> Vec<String> {
+        let names = rule.get("names").and_then(Value::as_array).into_iter().flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let is_socket = |rule: &&Value| names(rule).iter().any(|name| name == "socket");
+    let action = |rule: &Value| rule.get("action").and_then(Value::as_str).unwrap_or("").to_owned();
+    let about_vsock = |rule: &&Value| {
+        let args = rule.get("args").and_then(Value::as_array).into_iter().flatten();
+        args.clone().any(|arg| arg.get("index") == Some(&json!(0)) && arg.get("value") == Some(&json!(VSOCK)))
+    };
+    if rules.iter().filter(is_socket).any(|rule| about_vsock(&rule)) {
+        return None;
+    }
+    // Rules about it go; what they permitted comes back family by family. 32-bit programs have had `socket` itself since
+    // Linux 4.3; the arguments of their `socketcall` are in memory, where no filter sees them.
+    let mut all = Vec::new();
+    for rule in rules {
+        let permits = action(rule) == "SCMP_ACT_ALLOW";
+        let gone = |name: &String| name == "socket" || (permits && name == "socketcall");
+        let left: Vec<String> = names(rule).into_iter().filter(|name| !gone(name)).collect();
+        if !left.is_empty() {
+            let mut rule = rule.clone();
+            rule["names"] = json!(left);
+            all.push(rule);
+        }
+    }
+    let family = |family: u64| json!({"index": 0, "value": LOWER_HALF, "valueTwo": family, "op": "SCMP_CMP_MASKED_EQ"});
+    let allow = |args: Value| json!({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": args});
+    let others = (0..FAMILIES).filter(|number| ![VSOCK, NETLINK].contains(number));
+    all.extend(others.map(|number| allow(json!([family(number)]))));
+    let protocol = |op: &str| json!({"index": 2, "value": AUDIT, "valueTwo": 0, "op": op});
+    all.push(allow(json!([family(NETLINK), protocol("SCMP_CMP_NE")])));
+    // Programs that look for the kernel's audit take this for a kernel without, as with podman's own profile.
+    let audit = json!([family(NETLINK), protocol("SCMP_CMP_EQ")]);
+    all.push(
+        json!({"names": ["socket"], "action": "SCMP_ACT_ERRNO", "args": audit, "errnoRet": 22, "errno": "EINVAL"}),
+    );
+    let mut profile = profile.clone();
+    profile["syscalls"] = Value::Array(all);
+    serde_json::to_string(&profile).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile() -> Value {
+        json!({"defaultAction": "SCMP_ACT_ERRNO", "archMap": [], "syscalls": [
+            {"names": ["read", "socketcall", "write"], "action": "SCMP_ACT_ALLOW", "args": []},
+            {"names": ["socket"], "action": "SCMP_ACT_ERRNO", "errno": "EINVAL", "args": [
+                {"index": 0, "value": 16, "valueTwo": 0, "op": "SCMP_CMP_EQ"}, {"index": 2, "value": 9, "valueTwo": 0, "op": "SCMP_CMP_EQ"}]},
+            {"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 2, "value": 9, "valueTwo": 0, "op": "SCMP_CMP_NE"}]},
+        ]})
+    }
+
+    /// The families that rules about `socket` permit, by the lower half alone.
+    fn families(profile: &Value) -> Vec<u64> {
+        let rules = profile["syscalls"].as_array().unwrap().iter();
+        let permits = rules.filter(|rule| rule["names"] == json!(["socket"]) && rule["action"] == "SCMP_ACT_ALLOW");
+        permits.map(|rule| rule["args"][0]["valueTwo"].as_u64().unwrap()).collect()
+    }
+
+    #[test]
+    fn one_family_goes_and_all_else_stays() {
+        let derived: Value = serde_json::from_str(&derive(&profile()).unwrap()).unwrap();
+        let mut permitted = families(&derived);
+        permitted.sort_unstable();
+        assert_eq!(permitted, (0..46).filter(|&family| family != 40).collect::<Vec<_>>());
+        assert_eq!(derived["syscalls"][0]["names"], json!(["read", "write"]));
+        let refused = derived["syscalls"].as_array().unwrap().last().unwrap();
+        assert_eq!((&refused["action"], &refused["errno"]), (&json!("SCMP_ACT_ERRNO"), &json!("EINVAL")), "audit");
+        assert_eq!(derived["defaultAction"], "SCMP_ACT_ERRNO");
+        for rule in
+            derived["syscalls"].as_array().unwrap().iter().filter(|rule| rule["action"] == "SCMP_ACT_ALLOW").skip(1)
+        {
+            assert_eq!(rule["args"][0]["op"], "SCMP_CMP_MASKED_EQ", "{rule}");
+        }
+    }
+
+    #[test]
+    fn a_profile_that_knows_of_it_is_left_alone() {
+        let mut newer = profile();
+        newer["syscalls"][2]["args"][0] = json!({"index": 0, "value": 40, "valueTwo": 0, "op": "SCMP_CMP_NE"});
+        assert_eq!(derive(&newer), None);
+        assert_eq!(derive(&json!({})), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! The created containers against the plan, before the command runs: equal, or it does not.
+//!
+//! What podman gives to a container comes from the manifest, from its own defaults, from files of the host, and from the
+//! image. The runtime's configuration of each container (`config.json`, OCI runtime-spec) has all of it as it is in force, so
+//! that is what is compared; one `podman inspect` says where the files are.
+
+mod compare;
+mod mounts;
+mod oci;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::RuntimeError;
+use super::podman::Podman;
+use crate::plan::Plan;
+use crate::plan::pod::{Container, NetworkKind, Pod};
+
+/// What `podman inspect` says of a container, or of an image, which has no configuration.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Inspected {
+    id: String,
+    name: String,
+    /// Id of a container's image.
+    image: String,
+    #[serde(rename = "OCIConfigPath")]
+    oci_config_path: Option<PathBuf>,
+    conmon_pid_file: PathBuf,
+    state: State,
+    mounts: Vec<MountPoint>,
+    network_settings: NetworkSettings,
+    config: Option<ImageConfig>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct State {
+    pid: u32,
+}
+
+/// A mount as it was asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct MountPoint {
+    r#type: String,
+    name: String,
+    source: PathBuf,
+    destination: PathBuf,
+    sub_path: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct NetworkSettings {
+    networks: Option<BTreeMap<String, serde_json::Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ImageConfig {
+    env: Option<Vec<String>>,
+    volumes: Option<BTreeMap<PathBuf, serde_json::Value>>,
+}
+
+/// One container of the plan, with everything that is known about it. The infra container of a pod has no entry in the plan.
+struct Subject<'a> {
+    plan: &'a Plan,
+    pod: &'a Pod,
+    planned: Option<&'a Container>,
+    seen: &'a Inspected,
+    infra: &'a Inspected,
+    image: Option<&'a ImageConfig>,
+    config: oci::Config,
+}
+
+/// What differs: what it is, and what the plan says.
+struct Difference {
+    what: String,
+    planned: String,
+}
+
+impl Difference {
+    fn new(what: impl Into<String>, planned: impl Into<String>) -> Self {
+        Self { what: what.into(), planned: planned.into() }
+    }
+}
+
+/// Compares every container of the plan with it; all of them must have been started. Gives podman's id of each.
+pub fn verify(podman: &Podman, plan: &Plan) -> Result<BTreeMap<String, String>, RuntimeError> {
+    let containers: Vec<(&Pod, Option<&Container>, String)> = plan
+        .pods()
+        .flat_map(|pod| {
+            let own = pod.containers().map(move |one| (pod, Some(one), pod.container_name(one.role)));
+            own.chain([(pod, None, pod.infra.clone())])
+        })
+        .collect();
+    let mut names: Vec<&str> = containers.iter().map(|(_, _, name)| name.as_str()).collect();
+    let mut images: Vec<&str> =
+        containers.iter().filter_map(|(_, planned, _)| Some(planned.as_ref()?.image.value.reference())).collect();
+    images.sort_unstable();
+    images.dedup();
+    names.extend(images);
+    let what = "reading the containers back";
+    let all = podman.describe(what, &names)?.into_iter().map(serde_json::from_value::<Inspected>);
+    let all = all.collect::<Result<Vec<_>, _>>().map_err(std::io::Error::from).map_err(RuntimeError::io(what))?;
+    let find = |name: &str| {
+        let container = all.iter().find(|one| one.name == name && one.oci_config_path.is_some());
+        container.ok_or_else(|| RuntimeError::Host(format!("podman has made no container {name}")))
+    };
+    for (pod, planned, name) in &containers {
+        let (seen, infra) = (find(name)?, find(&pod.infra)?);
+        let image = all.iter().find(|one| one.id == seen.image && one.oci_config_path.is_none());
+        let config = configuration(seen)?;
+        let image = image.and_then(|image| image.config.as_ref());
+        let subject = Subject { plan, pod, planned: *planned, seen, infra, image, config };
+        if let Some(Difference { what, planned }) = subject.differences().into_iter().next() {
+            return Err(RuntimeError::Unplanned { container: name.clone(), what, planned });
+        }
+    }
+    Ok(all.into_iter().map(|one| (one.name, one.id)).collect())
+}
+
+/// The configuration that the runtime was given. The file is the user's own; nothing inside can write it.
+fn configuration(seen: &Inspected) -> Result<oci::Config, RuntimeError> {
+    let path = seen.oci_config_path.as_deref().unwrap_or(Path::new(""));
+    let doing = || RuntimeError::io(format!("reading the configuration of {}", seen.name));
+    let bytes = fs::read(path).map_err(doing())?;
+    serde_json::from_slice(&bytes).map_err(std::io::Error::from).map_err(doing())
+}
+
+impl Subject<'_> {
+    fn differences(&self) -> Vec<Difference> {
+        let mut all = self.mounts();
+        all.extend(self.process());
+        all.extend(self.confinement());
+        all.extend(self.networks());
+        all
+    }
+
+    /// A pod is on the networks of the plan and on no other.
+    fn networks(&self) -> Option<Difference> {
+        let name = |kind| match kind {
+            NetworkKind::Internal => self.plan.names.internal_network.as_str(),
+            NetworkKind::Egress => self.plan.names.egress_network.as_str(),
+        };
+        let mut planned: Vec<&str> = self.pod.networks.iter().map(|one| name(one.network)).collect();
+        planned.sort_unstable();
+        let seen: Vec<&str> =
+            self.seen.network_settings.networks.iter().flatten().map(|(name, _)| name.as_str()).collect();
+        (seen != planned).then(|| Difference::new(format!("the networks {}", seen.join(" ")), planned.join(" ")))
+    }
+}
