@@ -29,12 +29,23 @@ pub fn build(podman: &Podman, build: &Build<'_>) -> Result<(), RuntimeError> {
     args.extend(build.base.map(|base| format!("--build-arg=BASE={base}")));
     args.push(format!("--file={}", file.display()));
     args.push(build.context.unwrap_or(empty_dir).display().to_string());
+    let id = || {
+        let described = podman.describe("looking for the image", &[build.tag]).ok()?;
+        described.first()?.get("Id")?.as_str().map(str::to_owned)
+    };
+    let before = id();
     let mut command = podman.build_command(&args)?;
     let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status().map_err(RuntimeError::NoPodman);
     // A scratch directory's, which goes anyway.
     let _ = std::fs::remove_file(&file);
     match status? {
-        status if status.success() => Ok(()),
+        status if status.success() => {
+            // Each build would leave one behind. A container that still uses it keeps it.
+            if let Some(before) = before.filter(|before| id().as_ref() != Some(before)) {
+                let _ = podman.output(&["image", "rm", &before], None);
+            }
+            Ok(())
+        }
         status => Err(RuntimeError::Podman {
             what: format!("building {}", build.tag),
             said: format!("podman build ended with {status}"),
