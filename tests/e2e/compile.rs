@@ -217,7 +217,7 @@ fn the_script_runs_the_same_sandbox_without_sandboxc() {
             "",
         ),
         ("echo out; echo err >&2; exit 3", 3, "err\n"),
-        ("echo kept; sleep 60", 124, "run.sh: time is over after 10 s\n"),
+        ("echo kept; sleep 60", 124, "run.sh: timed out after 10 s\n"),
     ];
     for (script, expected, err) in cases {
         let (output, hash) = run_script(&sandbox, &unique(), &["sh", "-c", script]);

@@ -147,6 +147,8 @@ show([[a.split()[4], a.split()[3], b.split()[0], a.split()[5].split(",")[0]] for
     let protected = format!("{repo}/.sandboxc");
     // A source that the command could replace is held in its place.
     let held = format!("{repo}/inside");
+    // Nothing may be made there that git on the host would use.
+    let reserved = format!("{repo}/.git");
     let mut points: Vec<(&str, &str)> = rows.iter().filter(|row| !kernel(row[0])).map(|row| (row[0], row[3])).collect();
     points.sort_unstable();
     let mut planned = vec![
@@ -159,6 +161,7 @@ show([[a.split()[4], a.split()[3], b.split()[0], a.split()[5].split(",")[0]] for
         (&repo, "rw"),
         (&protected, "ro"),
         (&held, "rw"),
+        (&reserved, "ro"),
         ("/run", "rw"),
         ("/run/.containerenv", "ro"),
         ("/run/podman-init", "ro"),
