@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use crate::diagnostic::Diagnostics;
 use crate::source::SourceMap;
 
+mod compiled;
 mod containerfile;
 mod credential;
 pub mod disk;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use super::compiled;
 use super::disk::{Kind, Tree};
 use super::git::{self, Around, Uses, Want};
 use super::mounts::Ground;
@@ -63,6 +64,24 @@ pub(super) fn protect<'a>(
     };
     let Uses { mut paths, repositories, unknown } = git::uses(&around);
     paths.insert(super::REPO_DIR.into(), Want::Held(Stand::Directory));
+    let (trees, whole) = compiled::trees(&tree);
+    for path in trees {
+        // Names that no mount carries.
+        if path.to_str().is_some_and(|text| !text.contains(|c: char| c == ':' || c.is_control())) {
+            paths.entry(path).or_insert(Want::IfThere);
+        } else {
+            let shown = shorten(&path.display().to_string());
+            let message = format!("`{shown}` contains a compiled sandbox, and its name cannot be mounted");
+            d.push(Diagnostic::new(Code::Unprotected, message).help("rename it, or remove it"));
+        }
+    }
+    if !whole {
+        let message = "the workspace has too many names to find the sandboxes that were compiled into it";
+        d.push(
+            Diagnostic::new(Code::Unprotected, message)
+                .help("if there are any, list their directories under `protect`"),
+        );
+    }
     workspace.repositories = repositories;
     let mut parts = Vec::new();
     for (path, want) in paths {

@@ -65,3 +65,29 @@ fn outputs_beside_the_workspace_and_in_a_part_that_is_read_only_inside_are_writt
         assert!(!fs::read_to_string(sandbox.repo().join(".sandboxc/compiled/run.sh")).unwrap().contains("evil"));
     }
 }
+
+#[test]
+fn a_compiled_tree_in_the_workspace_is_read_only_inside_wherever_it_was_copied() {
+    for sandbox in both() {
+        let out = sandbox.scratch("compiled");
+        let compiled = sandbox.command(&["compile", "-o", out.to_str().unwrap(), "--", "true"]).output().unwrap();
+        assert_eq!(code(&compiled), 0, "{}", text(&compiled.stderr));
+        for to in ["compiled", "deploy/compiled"] {
+            let to = sandbox.repo().join(to);
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            assert!(Command::new("cp").arg("-r").args([&out, &to]).status().unwrap().success());
+        }
+        let script = "for dir in compiled deploy/compiled; do echo evil >>$dir/run.sh; mv $dir gone; rm $dir/plan.json; done; \
+                      mv deploy gone; touch deploy/beside && echo twin";
+        let output = sandbox.run(&["sh", "-c", script]);
+        assert_eq!(text(&output.stdout), "twin\n", "{}", text(&output.stderr));
+        for dir in ["compiled", "deploy/compiled"] {
+            let own = |name: &str| fs::read(sandbox.repo().join(dir).join(name)).unwrap();
+            assert_eq!(own("run.sh"), fs::read(out.join("run.sh")).unwrap(), "{dir}");
+            assert_eq!(own("plan.json"), fs::read(out.join("plan.json")).unwrap(), "{dir}");
+        }
+        // And it is where `compile` may write.
+        let compiled = sandbox.command(&["compile", "-o", "compiled", "--", "true"]).output().unwrap();
+        assert_eq!(code(&compiled), 0, "{}", text(&compiled.stderr));
+    }
+}
