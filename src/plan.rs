@@ -90,6 +90,8 @@ pub struct Plan {
     pub schedule: Option<Sourced<String>>,
     /// Every permission, with the place that gave it, sorted.
     pub grants: Vec<Grant>,
+    /// True if processes of the agent's pod may make user namespaces.
+    pub user_namespaces: bool,
 }
 
 impl Plan {
@@ -173,5 +175,6 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
         materials,
         secret_variables: resolved.secrets.variables(),
         schedule: resolved.schedule.clone(),
+        user_namespaces: resolved.user_namespaces.value,
     })
 }

@@ -15,7 +15,18 @@ use crate::source::{Located, Span};
 
 pub(super) const REPO: Keys = Keys {
     what: "the repo file",
-    known: &["version", "image", "command", "identity", "workspace", "env", "mounts", "network", "resource_limits"],
+    known: &[
+        "version",
+        "image",
+        "command",
+        "identity",
+        "workspace",
+        "env",
+        "mounts",
+        "network",
+        "resource_limits",
+        "user_namespaces",
+    ],
     elsewhere: &[
         ("vars", "`vars` belongs to the server file"),
         ("repos", "`repos` belongs to the server file"),
@@ -77,6 +88,7 @@ pub(super) struct RepoFile {
     pub(super) mounts: Vec<MountWish>,
     pub(super) allow: Vec<(usize, Entry)>,
     pub(super) limits: Wish,
+    pub(super) user_namespaces: Option<Located<bool>>,
 }
 
 impl RepoFile {
@@ -93,6 +105,7 @@ impl RepoFile {
             env: map.get("env").map(|n| env(n, d)).unwrap_or_default(),
             mounts: map.get("mounts").map(|n| mounts(n, d)).unwrap_or_default(),
             limits: map.get("resource_limits").map(|n| Wish::read(n, d)).unwrap_or_default(),
+            user_namespaces: map.get("user_namespaces").and_then(|n| read::boolean(n, "`user_namespaces`", d)),
             ..Self::default()
         };
         if let Some(node) = map.get("workspace") {

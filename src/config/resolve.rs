@@ -68,6 +68,26 @@ impl Server {
         self.file.defaults.allow_private.iter().chain(&self.entry.allow_private).map(|l| &l.value)
     }
 
+    /// Whether processes inside may make user namespaces: the repo asks, the server allows.
+    fn user_namespaces(&self, repo: &RepoFile, sources: &SourceMap, d: &mut Diagnostics) -> Sourced<bool> {
+        let Some(asked) = &repo.user_namespaces else { return Sourced::built_in(false) };
+        let allowed = self.entry.allow_user_namespaces.as_ref().or(self.file.defaults.allow_user_namespaces.as_ref());
+        if asked.value && allowed.is_some_and(|allowed| allowed.value) {
+            d.push(
+                Diagnostic::new(Code::Unprotected, "with user namespaces, protected paths are watched, not held")
+                    .at(asked.span, "the command can move them away and put others in their place")
+                    .help("`run` and `agent` end the command when that happens; in scripts and units nothing watches"),
+            );
+        } else if asked.value {
+            d.push(
+                Diagnostic::new(Code::NotPermitted, "the repo may not ask for user namespaces")
+                    .at(asked.span, "the command could move protected paths away")
+                    .help("to permit it, add `allow_user_namespaces: true` to this repo's entry in the server file"),
+            );
+        }
+        sources.sourced(asked.clone())
+    }
+
     /// Variables of the environment that the repo file may read.
     pub(super) fn pass_env(&self) -> impl Iterator<Item = &str> {
         self.file.defaults.pass_env.iter().chain(&self.entry.pass_env).map(|l| l.value.as_str())
@@ -155,6 +175,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
     private::check(&repo.allow, &lists, (&server, &never), d);
     lint::lint(&repo.allow, &lists, d);
 
+    let user_namespaces = server.user_namespaces(&repo, sources, d);
     let Server { file, name, entry } = server;
     let enabled = entry.sandbox_enabled.or(file.defaults.sandbox_enabled);
     if let Some(off) = enabled.as_ref().filter(|enabled| !enabled.value) {
@@ -164,7 +185,9 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
                 "the network sandbox is off: the command can reach everything that this host can reach",
             )
             .at(off.span, "disabled here")
-            .help("write `sandbox_enabled: true` to enable it again"),
+            .help(
+                "write `sandbox_enabled: true` to enable it again; without it, protected paths are watched, not held",
+            ),
         );
     }
     let wishes = vault::merge(file.defaults.wishes, entry.wishes);
@@ -190,6 +213,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         policy,
         sandbox_enabled: enabled.map_or_else(|| Sourced::built_in(true), |l| sources.sourced(l)),
         limits,
+        user_namespaces,
         schedule: entry.schedule.or(file.defaults.schedule).map(sourced),
         home_volume,
         selinux: file.selinux.map_or_else(|| Sourced::built_in(Selinux::default()), |l| sources.sourced(l)),

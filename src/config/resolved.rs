@@ -220,6 +220,8 @@ pub struct Resolved {
     pub sandbox_enabled: Sourced<bool>,
     /// Limits in force.
     pub limits: Limits,
+    /// True if processes inside may make user namespaces; protected paths are then watched, not held.
+    pub user_namespaces: Sourced<bool>,
     /// When it starts by itself, as an `OnCalendar=` expression; for the Quadlet target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Sourced<String>>,

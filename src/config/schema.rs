@@ -13,7 +13,10 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
+mod entry;
 mod masked;
+
+use entry::Entry;
 
 /// The schema of `.sandboxc/sandbox.yaml`, with a line feed at its end.
 pub fn repo() -> String {
@@ -97,6 +100,9 @@ struct RepoFile {
     network: Option<RepoNetwork>,
     /// What the sandbox may use. The server's limits cap these.
     resource_limits: Option<ResourceLimits>,
+    /// True if processes inside may make user namespaces, as bubblewrap and the sandboxes of browsers do. The server must
+    /// allow it (`allow_user_namespaces`). Protected paths are then watched, not held. Default: false.
+    user_namespaces: Option<bool>,
 }
 
 /// A reference or a Containerfile.
@@ -159,58 +165,6 @@ struct RepoNetwork {
     /// Hosts that may be reached. Empty or missing: none.
     allow: Option<EntryList>,
 }
-
-/// A host: `example.com` (this host, ports 80 and 443), `.example.com` (it and every subdomain), `*.example.com`
-/// (subdomains only), `example.com:5432` (this host, TCP port 5432 too), or a mapping that says more.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-enum Entry {
-    /// A host, or a host and a port.
-    Text(String),
-    /// A host and what else is to be said about it.
-    Mapping(EntryMapping),
-}
-
-/// A host and what else is to be said about it.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-struct EntryMapping {
-    /// The host, a suffix, or an IPv4 address (which needs `ports`).
-    host: String,
-    /// TCP ports besides 80 and 443.
-    ports: Option<Vec<Port>>,
-    /// True if the host may resolve to private addresses. In a repo file it needs the server's `allow_private`. Default:
-    /// false.
-    private: Option<bool>,
-    /// True if a pattern as wide as `*.com` is meant. Default: false.
-    broad: Option<bool>,
-    /// Methods of requests that may be sent, upper case; GET brings HEAD. Missing: all. The host is then decrypted.
-    methods: Option<Items>,
-    /// Paths that may be requested; `*` stays in a segment, `**` does not. Missing: all. The host is then decrypted.
-    paths: Option<Items>,
-    /// GraphQL operations that may be sent, on `/graphql` unless `paths` says otherwise. The host is then decrypted.
-    graphql: Option<Graphql>,
-    /// What a permitted request may turn into: `websocket`, whose messages are not checked. Missing: nothing.
-    upgrade: Option<Items>,
-    /// Headers like `x-forwarded-host`, which name another host, path or method, that may pass. Missing: none.
-    pass_headers: Option<Items>,
-}
-
-/// Top-level fields that GraphQL operations may select, by their own names; `*` is every field, a missing list none.
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-struct Graphql {
-    /// Of a `query`.
-    queries: Option<Vec<String>>,
-    /// Of a `mutation`.
-    mutations: Option<Vec<String>>,
-    /// Of a `subscription`.
-    subscriptions: Option<Vec<String>>,
-}
-
-/// A TCP port.
-#[derive(JsonSchema)]
-struct Port(#[schemars(range(min = 1, max = 65535))] u16);
 
 /// Limits of one sandbox. A missing one is no limit.
 #[derive(JsonSchema)]
@@ -292,6 +246,8 @@ struct Defaults {
     /// Hosts that repo files may open to private addresses with `private: true`: `wiki.corp.example.com`,
     /// `.corp.example.com` or `10.0.0.5`, without ports.
     allow_private: Option<Vec<String>>,
+    /// True if repo files may say `user_namespaces: true`. Default: false.
+    allow_user_namespaces: Option<bool>,
     /// Variables of your environment that repo files may read with `!env`.
     pass_env: Option<Vec<String>>,
     /// What of every workspace stays read-only.
@@ -329,6 +285,8 @@ struct Repo {
     /// Hosts that this repo's file may open to private addresses with `private: true`: `wiki.corp.example.com`,
     /// `.corp.example.com` or `10.0.0.5`, without ports.
     allow_private: Option<Vec<String>>,
+    /// True if this repo's file may say `user_namespaces: true`. Default: false.
+    allow_user_namespaces: Option<bool>,
     /// Variables of your environment that this repo's file may read with `!env`.
     pass_env: Option<Vec<String>>,
     /// What of this workspace stays read-only.

@@ -48,6 +48,7 @@ pub(super) const DEFAULTS: Keys = Keys {
         "schedule",
         "allow_mounts",
         "allow_private",
+        "allow_user_namespaces",
         "pass_env",
         "workspace",
         "home",
@@ -72,6 +73,7 @@ pub(super) const ENTRY: Keys = Keys {
         "schedule",
         "allow_mounts",
         "allow_private",
+        "allow_user_namespaces",
         "pass_env",
         "workspace",
         "home",
@@ -111,6 +113,8 @@ pub(super) struct Part {
     pub(super) allow_mounts: Vec<Located<PathBuf>>,
     /// Hosts that the repo file may open to private addresses.
     pub(super) allow_private: Vec<Located<HostPattern>>,
+    /// Whether the repo file may ask for user namespaces.
+    pub(super) allow_user_namespaces: Option<Located<bool>>,
     pub(super) pass_env: Vec<Located<String>>,
     pub(super) wishes: Wishes,
     pub(super) home: Option<Located<Home>>,
@@ -279,6 +283,8 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
         part.allow_mounts =
             read::list(node, "`allow_mounts`", d).iter().filter_map(|n| absolute(n, "a path", d)).collect();
     }
+    part.allow_user_namespaces =
+        map.get("allow_user_namespaces").and_then(|n| read::boolean(n, "`allow_user_namespaces`", d));
     part.allow_private = map.get("allow_private").map(|n| private::patterns(n, d)).unwrap_or_default();
     if let Some(node) = map.get("pass_env") {
         part.pass_env = read::list(node, "`pass_env`", d).iter().filter_map(|n| read::string(n, "a name", d)).collect();

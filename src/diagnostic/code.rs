@@ -109,6 +109,8 @@ codes! {
     PrivateFromRepo = "private-from-repo", Error;
     /// A limit that the chosen podman's kube play cannot keep by itself.
     LimitByRunner = "limit-by-runner", Warning;
+    /// Something that the repo file asks for and the server file does not permit.
+    NotPermitted = "not-permitted", Error;
     /// An override by an environment variable.
     Overridden = "overridden", Note;
     /// A part of the workspace that should stay read-only, and cannot.

@@ -118,7 +118,7 @@ impl Maker<'_> {
         // Networks have no field: `kube play` takes them as arguments.
         let Pod { name, infra, host_name, networks: _, dns, userns, sysctls, helpers, main } = pod;
         let mut annotations = BTreeMap::from([("io.podman.annotations.infra.name".to_owned(), infra.clone())]);
-        annotations.extend(userns.map(|userns| ("io.podman.annotations.userns".to_owned(), userns.to_owned())));
+        annotations.insert("io.podman.annotations.userns".to_owned(), (*userns).to_owned());
         for container in pod.containers() {
             annotations.extend(container::annotations(container, self.podman)?);
         }

@@ -146,6 +146,7 @@ pub fn review(plan: &Plan) -> Review {
         secret_variables: _,
         schedule,
         grants: _,
+        user_namespaces: _,
     } = plan;
     Review {
         format_version: *format_version,
@@ -174,7 +175,7 @@ fn pod(plan: &Plan, pod: &Pod) -> PodReview {
             Some(Dns { server, ndots }) => format!("{server}, ndots {ndots}"),
             None => "the host's".to_owned(),
         },
-        userns: userns.unwrap_or("podman's default").to_owned(),
+        userns: (*userns).to_owned(),
         sysctls: sysctls.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         containers: pod.containers().map(|container| self::container(plan, container)).collect(),
     }

@@ -116,7 +116,7 @@ pub fn router_files(net: &SandboxNetwork, policy: &Policy) -> anyhow::Result<Vec
 }
 
 /// Files mounted read-only at `/etc/sandboxc` in the gate and the forwarder.
-pub fn forwarder_files(net: &SandboxNetwork) -> anyhow::Result<Vec<File>> {
+pub fn forwarder_files(net: &SandboxNetwork, user_namespaces: bool) -> anyhow::Result<Vec<File>> {
     let router = net.router_address;
     let gate = json!({
         "agent": net.agent_address,
@@ -127,7 +127,9 @@ pub fn forwarder_files(net: &SandboxNetwork) -> anyhow::Result<Vec<File>> {
     let forwarder = json!({ "router": router, "forwards": tcp::forwards(net) });
     Ok(vec![
         File::new("forwarder/forwarder.conf", render("forwarder/forwarder.conf", forwarder)?),
+        script("forwarder/forward.sh", include_str!("../../templates/forwarder/forward.sh").to_owned()),
         script("forwarder/gate.sh", render("forwarder/gate.sh", gate)?),
+        script("forwarder/limits.sh", render("forwarder/limits.sh", json!({ "user_namespaces": user_namespaces }))?),
     ])
 }
 

@@ -53,7 +53,7 @@ pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
 /// Files of the router and of the agent pod.
 fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
     let (router_files, mut agent_files) = match &plan.network {
-        Some(net) => (router::router_files(net, &plan.policy)?, router::forwarder_files(net)?),
+        Some(net) => (router::router_files(net, &plan.policy)?, router::forwarder_files(net, plan.user_namespaces)?),
         None => (Vec::new(), Vec::new()),
     };
     let host_name = plan.agent.host_name;

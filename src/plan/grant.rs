@@ -83,12 +83,16 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
     add(GrantKind::Home, format!("volume {} at {}", home.volume.value, home.target.display()), &home.volume.from);
     add(GrantKind::Image, format!("agent {}", agent.image.value.reference()), &agent.image.from);
     add(GrantKind::Image, format!("router {}", resolved.router_image.value), &resolved.router_image.from);
-    let capabilities = capabilities_of(agent.identity.value);
+    let capabilities = capabilities_of(resolved);
     let who = match agent.identity.value {
         Identity::HostUser => "host-user: no capabilities".to_owned(),
         Identity::Root => format!("root: {}", capabilities.join(" ")),
     };
     add(GrantKind::Identity, who, &agent.identity.from);
+    if resolved.user_namespaces.value {
+        let what = "user namespaces: protected paths are watched, not held".to_owned();
+        add(GrantKind::Identity, what, &resolved.user_namespaces.from);
+    }
     for (name, secret) in &resolved.secrets.plain {
         add(GrantKind::Secret, format!("{name}: the agent gets the value"), &secret.from);
     }

@@ -37,8 +37,8 @@ pub struct Pod {
     pub networks: Vec<Attachment>,
     /// Its resolver; `None` is the host's.
     pub dns: Option<Dns>,
-    /// User namespace, as podman-run(1) writes it; `None` is podman's usual one.
-    pub userns: Option<&'static str>,
+    /// User namespace, as podman-run(1) writes it; always one of the pod's own.
+    pub userns: &'static str,
     /// Kernel parameters of its network namespace.
     pub sysctls: &'static [(&'static str, &'static str)],
     /// What starts before `main`, in order.

@@ -19,6 +19,12 @@ const ROUTER: Duration = Duration::from_secs(10);
 /// so it is neither the host's nor another pod's; to raise it again takes `CAP_SYS_RESOURCE` there.
 const USER_NAMESPACES: &str = "sys/user/max_user_namespaces";
 
+/// What the pod gets of its user's inotify(7) on the host: its own limit, the host's, and which part of that.
+const INOTIFY: [(&str, &str, u64); 2] = [
+    ("sys/user/max_inotify_instances", "sys/fs/inotify/max_user_instances", 4),
+    ("sys/user/max_inotify_watches", "sys/fs/inotify/max_user_watches", 2),
+];
+
 /// Runs the gate alone; the code that the process ends with.
 pub fn main(pod: &Path) -> u8 {
     match super::forward::read(pod).and_then(|file| check(&file, Path::new("/proc"))) {
@@ -44,9 +50,7 @@ pub fn check(file: &PodFile, proc: &Path) -> Result<(), String> {
         ipv6_routes(&read("net/ipv6_route")?)?;
     }
     addresses(&read("net/fib_trie")?, file.agent)?;
-    if !file.user_namespaces {
-        forbid_user_namespaces(&proc.join(USER_NAMESPACES))?;
-    }
+    limits(file.user_namespaces, proc)?;
     probe::wait_for(file.router, &file.plan, ROUTER)
 }
 
@@ -117,13 +121,37 @@ fn addresses(text: &str, planned: Ipv4Addr) -> Result<(), String> {
     if found { Ok(()) } else { Err(format!("the pod does not have its address {planned}")) }
 }
 
-fn forbid_user_namespaces(path: &Path) -> Result<(), String> {
-    let failed = |error| format!("user namespaces cannot be turned off: {error}");
-    fs::write(path, "0\n").map_err(failed)?;
-    match fs::read_to_string(path).map_err(failed)?.trim() {
-        "0" => Ok(()),
-        other => Err(format!("user namespaces cannot be turned off: the limit is {other} still")),
+/// Limits of the pod's user namespace, which hold as long as the pod lives.
+fn limits(user_namespaces: bool, proc: &Path) -> Result<(), String> {
+    let read = |name: &str| fs::read_to_string(proc.join(name)).map_err(|error| format!("/proc/{name}: {error}"));
+    // The namespace that podman uses for a user's other containers, or the host's, would take them for everybody.
+    if !is_own(&read("self/uid_map")?) {
+        let why = "the pod has no user namespace of its own, so the limits of one cannot be set";
+        return if user_namespaces { Ok(()) } else { Err(why.to_owned()) };
     }
+    for (own, host, part) in INOTIFY {
+        let all: u64 = read(host)?.trim().parse().map_err(|_| format!("/proc/{host} is no number"))?;
+        limit(proc, own, (all / part).max(1))?;
+    }
+    if user_namespaces { Ok(()) } else { limit(proc, USER_NAMESPACES, 0) }
+}
+
+/// True if the map is that of a namespace inside the one where podman is root: its user is 0 there (`user_namespaces(7)`).
+fn is_own(map: &str) -> bool {
+    map.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next() == Some("0") && words.next().is_some_and(|count| count != "4294967295")
+    })
+}
+
+fn limit(proc: &Path, name: &str, value: u64) -> Result<(), String> {
+    let failed = |error| format!("/proc/{name} cannot be set: {error}");
+    fs::write(proc.join(name), format!("{value}\n")).map_err(failed)?;
+    let now = fs::read_to_string(proc.join(name)).map_err(failed)?;
+    if now.trim() == value.to_string() {
+        return Ok(());
+    }
+    Err(format!("/proc/{name} cannot be set: it is {} still", now.trim()))
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod job_control;
 mod live;
 mod log;
 mod memory;
+mod namespaces;
 mod network;
 mod outputs;
 mod overrides;

@@ -122,7 +122,7 @@ fn every_emitted_field_is_one_that_kube_play_honours() {
     // facts: podman's own copy of the types; an unknown field is ignored without a word.
     let known: BTreeSet<&str> = "add allowPrivilegeEscalation annotations apiVersion args capabilities claimName command \
         configMap containers cpu data dnsConfig drop env hostPath hostname image imagePullPolicy initContainers items key \
-        kind labels limits memory metadata mountPath name nameservers options path persistentVolumeClaim readOnly \
+        kind labels limits memory metadata mountPath name nameservers options path persistentVolumeClaim procMount readOnly \
         readOnlyRootFilesystem resources restartPolicy runAsGroup runAsUser securityContext spec subPath sysctls \
         terminationGracePeriodSeconds value volumeMounts volumes workingDir"
         .split_whitespace()

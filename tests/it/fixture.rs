@@ -48,6 +48,7 @@ pub fn resolved() -> Resolved {
         },
         sandbox_enabled: Sourced::built_in(true),
         limits: Limits::default(),
+        user_namespaces: Sourced::built_in(false),
         schedule: None,
         home_volume: Sourced::built_in("sandboxc-home".to_owned()),
         selinux: Sourced::built_in(Selinux::default()),

@@ -125,7 +125,7 @@ fn both_identities_have_exactly_their_capabilities() {
     assert_eq!(seen_user, ("1000".to_owned(), String::new(), "keep-id:uid=1000,gid=1000".to_owned()));
     resolved.identity = Sourced::built_in(Identity::Root);
     let five = "CHOWN DAC_OVERRIDE FOWNER SETGID SETUID".to_owned();
-    assert_eq!(seen(&resolved), ("0".to_owned(), five, String::new()));
+    assert_eq!(seen(&resolved), ("0".to_owned(), five, "keep-id:uid=0,gid=0".to_owned()));
 }
 
 #[test]
@@ -139,7 +139,9 @@ fn services_are_locked_down() {
         {
             assert_eq!(get(key), value, "{role}: {key}");
         }
-        assert_eq!(get("AddCapability"), if role == "gate" { "" } else { "NET_BIND_SERVICE" }, "{role}");
+        // The gate alone sets limits of the pod's user namespace, and is gone before anything else starts.
+        let (caps, unmasked) = if role == "gate" { ("SYS_RESOURCE", "/proc/sys") } else { ("NET_BIND_SERVICE", "") };
+        assert_eq!((get("AddCapability").as_str(), get("Unmask").as_str()), (caps, unmasked), "{role}");
         assert_eq!(get("Pull"), "never");
         assert!(get("Volume").ends_with(":/etc/sandboxc:ro,z") && get("Volume").starts_with("./"), "{role}");
         assert_eq!(values(&service, "Service", "Restart"), ["no"]);

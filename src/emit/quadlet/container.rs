@@ -192,9 +192,7 @@ impl Standing<'_> {
             Self::Alone { pod, networks } => {
                 // Without a pod there is no infra container; name and networks are the unit's.
                 let Pod { name: _, infra: _, host_name, networks: _, dns, userns, sysctls, helpers: _, main: _ } = pod;
-                if let Some(userns) = userns {
-                    w.set("UserNS", userns)?;
-                }
+                w.set("UserNS", userns)?;
                 for network in networks {
                     w.set("Network", network)?;
                 }

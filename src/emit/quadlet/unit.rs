@@ -92,9 +92,7 @@ impl PodUnit<'_> {
             w.set("DNSOption", &format!("ndots:{ndots}"))?;
         }
         w.set_or_arg("HostName", host_name, "--hostname")?;
-        if let Some(userns) = userns {
-            w.set("UserNS", userns)?;
-        }
+        w.set("UserNS", userns)?;
         // The gate ends before the others start; with `stop`, Quadlet's default, the pod would end with it.
         w.set_or_arg("ExitPolicy", "continue", "--exit-policy")?;
         for (name, value) in labels {

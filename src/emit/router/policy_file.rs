@@ -53,7 +53,7 @@ pub fn pod_file(plan: &Plan) -> anyhow::Result<PodFile> {
         internal: net.internal.trunc(),
         agent: net.agent_address,
         router: net.router_address,
-        user_namespaces: true,
+        user_namespaces: plan.user_namespaces,
         web_loopback: net.web_loopback,
         tcp: net.tcp.iter().map(port).collect(),
     })

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::emit::template::environment;
 
-const TEMPLATES: [(&str, &str); 13] = [
+const TEMPLATES: [(&str, &str); 14] = [
     ("router/entry.sh", include_str!("../../../templates/router/entry.sh.j2")),
     ("router/nginx.conf", include_str!("../../../templates/router/nginx.conf.j2")),
     ("router/inspected.conf", include_str!("../../../templates/router/inspected.conf.j2")),
@@ -23,6 +23,7 @@ const TEMPLATES: [(&str, &str); 13] = [
     ("router/resolver.conf", include_str!("../../../templates/router/resolver.conf.j2")),
     ("forwarder/forwarder.conf", include_str!("../../../templates/forwarder/forwarder.conf.j2")),
     ("forwarder/gate.sh", include_str!("../../../templates/forwarder/gate.sh.j2")),
+    ("forwarder/limits.sh", include_str!("../../../templates/forwarder/limits.sh.j2")),
 ];
 
 /// Fills one template.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::held;
 use super::{
-    Attachment, Ceiling, Container, Dns, EnvValue, FILES_AT, FileSet, GATE_PASSED, Label, MaterialSet, Mount,
-    MountOption, NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
+    Attachment, Ceiling, Container, Dns, EnvValue, FILES_AT, FileSet, Label, MaterialSet, Mount, MountOption,
+    NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
 };
 use crate::config::{Identity, ImageSource, Limits, Resolved, Selinux};
 use crate::plan::agent::Agent;
@@ -24,12 +24,19 @@ const AGENT_USER: u32 = 1000;
 /// holds one copy of it, 5 MB less in all.
 const KEEP_ID: &str = "keep-id:uid=1000,gid=1000";
 
+/// Maps the invoking user to root, as podman's usual user namespace does, which all containers of a user share. What the
+/// gate says of user namespaces holds for one of the pod's own alone.
+const KEEP_ROOT: &str = "keep-id:uid=0,gid=0";
+
 /// Capabilities of the agent that is root: what package managers need, and nothing that changes the network or other
 /// processes.
 const ROOT_CAPS: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"];
 
 /// For port 53, 80 and 443.
 const LISTENER_CAPS: [&str; 1] = ["NET_BIND_SERVICE"];
+
+/// For the limits of the pod's user namespace (`user_namespaces(7)`).
+const GATE_CAPS: [&str; 1] = ["SYS_RESOURCE"];
 
 /// The bridge would have a link-local address otherwise, and a host service on `[::]` would be reachable (rootful).
 const WITHOUT_IPV6: [(&str, &str); 2] =
@@ -68,16 +75,27 @@ const OWN_FILES: [(&str, &str); 4] = [
     ("containerenv", "/run/.containerenv"),
 ];
 
-const GATE: [&str; 2] = ["/bin/sh", "/etc/sandboxc/gate.sh"];
+const GATE: [&str; 3] = ["/bin/sh", "-c", "/bin/sh /etc/sandboxc/gate.sh && exec /bin/sh /etc/sandboxc/limits.sh"];
 const FORWARDER: [&str; 5] = ["nginx", "-e", "stderr", "-c", "/etc/sandboxc/forwarder.conf"];
+/// The forwarder gets rid of what only the gate needed before it says that the gate has passed.
+const GATED_FORWARDER: [&str; 3] = [
+    "/bin/sh",
+    "-c",
+    "/bin/sh /etc/sandboxc/gate.sh && /bin/sh /etc/sandboxc/limits.sh && \
+     exec setpriv --ambient-caps -sys_resource --inh-caps -sys_resource -- /bin/sh /etc/sandboxc/forward.sh",
+];
 const ROUTER: [&str; 2] = ["/bin/sh", "/etc/sandboxc/entry.sh"];
 const ROUTER_READY: [&str; 3] = ["/bin/sh", "/etc/sandboxc/entry.sh", "ready"];
 
-/// Capabilities of an identity.
-pub(in crate::plan) fn capabilities_of(identity: Identity) -> &'static [&'static str] {
-    match identity {
-        Identity::HostUser => &[],
-        Identity::Root => &ROOT_CAPS,
+/// Root's user namespaces map its own id, which the kernel asks this capability for (`user_namespaces(7)`, since 5.12).
+const MAPPING_CAPS: [&str; 1] = ["SETFCAP"];
+
+/// Capabilities of the agent.
+pub(in crate::plan) fn capabilities_of(resolved: &Resolved) -> Vec<&'static str> {
+    match (resolved.identity.value, resolved.user_namespaces.value) {
+        (Identity::HostUser, _) => Vec::new(),
+        (Identity::Root, false) => ROOT_CAPS.to_vec(),
+        (Identity::Root, true) => [ROOT_CAPS.as_slice(), &MAPPING_CAPS].concat(),
     }
 }
 
@@ -101,8 +119,11 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn userns(&self) -> Option<&'static str> {
-        (self.agent.identity.value == Identity::HostUser).then_some(KEEP_ID)
+    fn userns(&self) -> &'static str {
+        match self.agent.identity.value {
+            Identity::HostUser => KEEP_ID,
+            Identity::Root => KEEP_ROOT,
+        }
     }
 
     fn has(&self, part: Part) -> bool {
@@ -159,12 +180,12 @@ impl Maker<'_> {
         let forwarder = |argv| self.service(Role::Forwarder, &LISTENER_CAPS, argv, FileSet::Forwarder);
         match self.agent.command {
             Command::Hold => {
-                let (gate, exec) = (GATE.join(" "), FORWARDER.join(" "));
-                let script = format!("{gate} && echo '{GATE_PASSED}' && exec {exec}");
-                vec![forwarder(words(&["/bin/sh", "-c", &script]))]
+                let caps = [LISTENER_CAPS, GATE_CAPS].concat();
+                vec![Container { caps, proc: Proc::Sysctls, ..forwarder(words(&GATED_FORWARDER)) }]
             }
             Command::Run(_) => {
-                vec![self.service(Role::Gate, &[], words(&GATE), FileSet::Forwarder), forwarder(words(&FORWARDER))]
+                let gate = self.service(Role::Gate, &GATE_CAPS, words(&GATE), FileSet::Forwarder);
+                vec![Container { proc: Proc::Sysctls, ..gate }, forwarder(words(&FORWARDER))]
             }
         }
     }
@@ -209,7 +230,7 @@ impl Maker<'_> {
                 Identity::HostUser => AGENT_USER,
                 Identity::Root => 0,
             },
-            caps: capabilities_of(identity).to_vec(),
+            caps: capabilities_of(self.resolved),
             read_only_root: false,
             init: true,
             label: match &self.resolved.selinux.value {

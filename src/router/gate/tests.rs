@@ -84,11 +84,30 @@ fn user_namespaces_are_off_before_anything_is_asked_of_the_router() {
     fs::create_dir_all(at("sys/user")).unwrap();
     fs::write(at("net/route"), HEAD.to_owned() + &route("eth0", "10.89.0.8", "0.0.0.0", "255.255.255.248")).unwrap();
     fs::write(at("net/fib_trie"), TRIE).unwrap();
+    assert!(check(&file, proc.path()).unwrap_err().starts_with("/proc/self/uid_map: "));
+    fs::create_dir_all(at("self")).unwrap();
+    fs::create_dir_all(at("sys/fs/inotify")).unwrap();
+    fs::write(at("sys/fs/inotify/max_user_instances"), "128\n").unwrap();
+    fs::write(at("sys/fs/inotify/max_user_watches"), "1\n").unwrap();
+    // Those of podman's usual namespace and of the host itself.
+    for shared in ["0 1000 1\n1 100000 65536\n", "0 0 4294967295\n", ""] {
+        fs::write(at("self/uid_map"), shared).unwrap();
+        assert!(limits(false, proc.path()).unwrap_err().contains("no user namespace of its own"), "{shared}");
+        assert_eq!(limits(true, proc.path()), Ok(()), "the twin: nobody asked for it");
+        assert!(!at(USER_NAMESPACES).exists() && !at(INOTIFY[0].0).exists());
+    }
+    fs::write(at("self/uid_map"), "         0          1       1000\n      1000          0          1\n").unwrap();
     // A limit that takes the words and keeps its own counsel.
     std::os::unix::fs::symlink("/dev/null", at(USER_NAMESPACES)).unwrap();
-    assert!(check(&file, proc.path()).unwrap_err().contains("cannot be turned off"));
+    assert!(check(&file, proc.path()).unwrap_err().contains("max_user_namespaces cannot be set"));
     fs::remove_file(at(USER_NAMESPACES)).unwrap();
     fs::write(at(USER_NAMESPACES), "63000\n").unwrap();
-    forbid_user_namespaces(&at(USER_NAMESPACES)).unwrap();
-    assert_eq!(fs::read_to_string(at(USER_NAMESPACES)).unwrap(), "0\n");
+    limits(true, proc.path()).unwrap();
+    let now = |name: &str| fs::read_to_string(at(name)).unwrap();
+    assert_eq!(
+        (now(USER_NAMESPACES), now(INOTIFY[0].0), now(INOTIFY[1].0)),
+        ("63000\n".into(), "32\n".into(), "1\n".into())
+    );
+    limits(false, proc.path()).unwrap();
+    assert_eq!(now(USER_NAMESPACES), "0\n");
 }

@@ -64,7 +64,7 @@ fn start(subject: &Subject<'_>, reference: &str) -> Check {
     let name = format!("{}-start", pod.name);
     let mut args = vec!["run".to_owned(), "--rm".to_owned(), "--network=none".to_owned(), format!("--name={name}")];
     args.extend(posture_args(container));
-    args.extend(pod.userns.map(|userns| format!("--userns={userns}")));
+    args.push(format!("--userns={}", pod.userns));
     args.extend([format!("--entrypoint={INIT}"), reference.to_owned()]);
     match subject.podman.call("a container with the agent's rights", &args, None) {
         Ok(_) => Check::kept(check, promise, "tried"),

@@ -33,7 +33,8 @@ impl Watching {
         let doing = || RuntimeError::io(format!("opening the workspace {}", workspace.source.display()));
         let tree = Arc::new(Tree::open(&workspace.source).map_err(doing())?);
         stand_in::put(&tree, &workspace)?;
-        let held = resolved.sandbox_enabled.value;
+        // Without a gate, or where it permits them, the command makes a mount namespace in which nothing is held.
+        let held = resolved.sandbox_enabled.value && !resolved.user_namespaces.value;
         let inner = Arc::clone(&tree);
         let looking = thread::spawn(move || {
             let before = Before::look(&inner, &workspace);

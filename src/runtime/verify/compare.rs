@@ -128,9 +128,8 @@ impl Subject<'_> {
 
     fn namespaces(&self, seen: &[oci::Namespace]) -> Vec<Difference> {
         let pods = format!("/proc/{}/ns/", self.infra.state.pid);
-        let user = self.pod.userns.map(|_| ("user", true));
         let mut all = Vec::new();
-        for (kind, of_pod) in NAMESPACES.into_iter().chain(user) {
+        for (kind, of_pod) in NAMESPACES.into_iter().chain([("user", true)]) {
             let found = seen.iter().find(|one| one.r#type == kind);
             // An empty path is a new one. podman makes the network's of an infra container itself.
             let good = found.is_some_and(|one| match one.path.as_deref().filter(|path| !path.is_empty()) {

@@ -17,9 +17,9 @@ fn net_of(policy: &Policy) -> SandboxNetwork {
 fn a_small_policy_in_every_file() {
     let policy = super::policy();
     let net = net_of(&policy);
-    let files = router_files(&net, &policy).unwrap().into_iter().chain(forwarder_files(&net).unwrap());
+    let files = router_files(&net, &policy).unwrap().into_iter().chain(forwarder_files(&net, false).unwrap());
     for file in files {
-        let script = ["entry.sh", "gate.sh"].contains(&file.name());
+        let script = ["entry.sh", "forward.sh", "gate.sh", "limits.sh"].contains(&file.name());
         assert_eq!(file.executable, script, "{}", file.path);
         insta::assert_snapshot!(file.path.replace('/', "-"), file.text);
     }

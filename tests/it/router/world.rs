@@ -14,6 +14,7 @@ use sandboxc::emit::router::{forwarder_files, router_files};
 use sandboxc::plan::SandboxNetwork;
 use sandboxc::policy::Policy;
 use sandboxc::router::PolicyFile;
+use sandboxc::router::pod_file::PodFile;
 use sandboxc::router::policy_file::Limits;
 use serde_json::Value;
 
@@ -81,7 +82,8 @@ impl World {
         if is_program() {
             let mut file = emit::router::policy_file(&plan).expect("policy.json");
             change(&mut file);
-            let pod = emit::router::pod_file(&plan).expect("pod.json");
+            // These are not a pod's own user namespace but the machine's, whose limits are not for tests to set.
+            let pod = PodFile { user_namespaces: true, ..emit::router::pod_file(&plan).expect("pod.json") };
             let put = |name: &str, text: Vec<u8>| fs::write(work.path().join(name), text).expect("a file");
             put("router/policy.json", serde_json::to_vec_pretty(&file).expect("JSON"));
             put("forwarder/pod.json", serde_json::to_vec_pretty(&pod).expect("JSON"));
@@ -100,7 +102,7 @@ impl World {
         // The services run as uid 990.
         fs::set_permissions(work, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("permissions");
         let files = router_files(net, policy).expect("router files").into_iter();
-        for mut file in files.chain(forwarder_files(net).expect("forwarder files")) {
+        for mut file in files.chain(forwarder_files(net, true).expect("forwarder files")) {
             edit(&mut file);
             let path = work.join(&file.path);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
