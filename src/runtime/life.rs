@@ -207,6 +207,8 @@ fn refuse_gaps(plan: &Plan, version: Version, tell: Tell<'_>) -> Result<(), Life
 fn clean_up(registry: &Registry, scope: Scope<'_>, tell: Tell<'_>) {
     let swept = Podman::new(registry.empty_dir()).and_then(|podman| gc::sweep(&podman, registry, scope, false));
     match swept {
+        // The session itself will say so.
+        Err(RuntimeError::NoPodman(_)) => {}
         // This session does not need it to have worked.
         Err(error) => tell(&format!("cleaning up: {error}")),
         Ok(swept) => {
