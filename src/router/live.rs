@@ -122,13 +122,15 @@ pub async fn follow(path: PathBuf, current: &Current, say: impl Fn(&str)) {
     }
 }
 
-/// A new policy may allow and deny; who is served, where, and what decrypts stay what they were at the start.
+/// A new policy may allow and deny; who is served, where, by which listeners, and for what the CA may speak stay what they
+/// were at the start, but that routes and scopes may go.
 fn replaces(old: &PolicyFile, new: PolicyFile) -> Result<PolicyFile, String> {
     let same = [
         ("session", old.session == new.session),
         ("listen", old.listen == new.listen),
         ("own_networks", old.own_networks == new.own_networks),
         ("limits", old.limits == new.limits),
+        ("tcp", new.tcp.iter().all(|route| old.tcp.contains(route))),
         ("ca_scopes", new.ca_scopes.iter().all(|scope| old.ca_scopes.contains(scope))),
     ];
     match same.into_iter().find(|(_, same)| !same) {

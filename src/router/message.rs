@@ -103,13 +103,16 @@ const HOP: [&str; 11] = [
     "transfer_encoding",
 ];
 
-/// Removes fields about the connection, and those that `Connection` names.
+/// Removes fields about the connection.
 pub fn strip_hop(headers: &mut Vec<Field>) {
+    headers.retain(|(name, _)| !HOP.iter().any(|hop| is(name, hop)));
+}
+
+/// Removes fields that `Connection` names, before anything is decided by them: what is looked at is what goes on.
+pub fn strip_named(headers: &mut Vec<Field>) {
     let named: Vec<Vec<u8>> = members(headers, "connection").map(<[u8]>::to_ascii_lowercase).collect();
-    headers.retain(|(name, _)| {
-        let name = name.to_ascii_lowercase();
-        !HOP.iter().any(|hop| hop.as_bytes() == name) && !named.contains(&name)
-    });
+    let goes = |name: &[u8]| named.contains(&name.to_ascii_lowercase()) && !HOP.iter().any(|hop| is(name, hop));
+    headers.retain(|(name, _)| !goes(name));
 }
 
 /// Fields that no trailer may bring: they frame, route or authenticate (RFC 9110 6.5.1).
@@ -155,6 +158,7 @@ mod tests {
             field("Transfer_Encoding", "chunked"),
             field("TE", "trailers"),
         ];
+        strip_named(&mut headers);
         strip_hop(&mut headers);
         assert_eq!(headers, [field("X-Other", "1")]);
     }

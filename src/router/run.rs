@@ -279,6 +279,14 @@ pub fn say(line: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
+/// Two descriptors for each connection, and one for each listener: as many as may be.
+fn raise_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // What cannot be raised stays; connections beyond it wait.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
 /// Runs until SIGTERM or SIGINT; the code that the process ends with.
 pub fn main(paths: &Paths, early: &Early) -> u8 {
     match run(paths, early) {
@@ -300,6 +308,7 @@ fn give_up(paths: &Paths) -> Result<(), String> {
 }
 
 fn run(paths: &Paths, early: &Early) -> Result<u8, String> {
+    raise_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let (log, writer) = Log::start(std::io::stdout());
     let (end, ending) = watch::channel(false);

@@ -24,6 +24,9 @@ use crate::policy::{HostName, Reason};
 /// How long a host has to take a connection, and to finish its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Addresses of one name that are tried, one after the other.
+const MOST_ADDRESSES: usize = 5;
+
 /// Shorter than most servers keep connections, so that a request does not meet its connection's end.
 const KEPT: Duration = Duration::from_secs(4);
 
@@ -113,7 +116,7 @@ pub(super) async fn dial(
     let addresses = addresses(live, host, private).await?;
     let mut tried: Vec<String> = Vec::new();
     let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in addresses {
+    for address in addresses.into_iter().take(MOST_ADDRESSES) {
         let address = SocketAddr::new(IpAddr::V4(address), port);
         tried.push(address.to_string());
         match timeout(PATIENCE, connect(address)).await {

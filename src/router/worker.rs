@@ -103,12 +103,10 @@ impl Worker {
     /// Waits until a policy is in force that does not permit something.
     pub(super) async fn until(&self, permits: impl Fn(&Live) -> bool) {
         let mut changes = self.shared.current.watch();
-        loop {
+        // Looked at before the first change too, since what was decided may have been decided by the policy before.
+        while permits(&self.shared.current.get()) {
             if changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
-            }
-            if !permits(&self.shared.current.get()) {
-                return;
             }
         }
     }

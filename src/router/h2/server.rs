@@ -106,12 +106,22 @@ fn head(answer: &Answer) -> io::Result<Response<()>> {
 pub(in crate::router) async fn serve(worker: &Rc<Worker>, place: &Place, stream: Stream) {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(STREAMS).max_header_list_size(64 << 10).max_send_buffer_size(64 << 10);
-    builder.initial_window_size(256 << 10).initial_connection_window_size(1 << 20);
+    builder.initial_window_size(128 << 10).initial_connection_window_size(256 << 10);
     let Ok(Ok(mut connection)) = timeout(worker.silence(), builder.handshake::<_, Bytes>(stream)).await else { return };
     let mut changes = worker.shared.current.watch();
+    let mut looks = tokio::time::interval(worker.silence() / 2);
+    let mut quiet = 0;
     loop {
         let next = tokio::select! {
             next = connection.accept() => next,
+            _ = looks.tick() => {
+                quiet = if connection.has_streams() { 0 } else { quiet + 1 };
+                // Two looks, and the first comes at once.
+                if quiet > 2 {
+                    connection.graceful_shutdown();
+                }
+                continue;
+            }
             _ = changes.changed() => {
                 if !worker.still(place) {
                     connection.graceful_shutdown();

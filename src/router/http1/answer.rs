@@ -2,7 +2,7 @@
 
 use super::head::{fields, head_end};
 use super::reader::Reader;
-use crate::router::message::{Answer, Field, Length, content_length, is, members, strip_hop, values};
+use crate::router::message::{Answer, Field, Length, content_length, is, members, strip_hop, strip_named, values};
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -71,6 +71,7 @@ fn parse(head: &[u8], method: &str) -> Option<(Answer, bool)> {
     let (length, framed) = length(&headers, one, bodiless)?;
     let said = |word: &str| members(&headers, "connection").any(|one| is(one, word));
     let stays = one && !said("close") && length != Length::Close && status != 101;
+    strip_named(&mut headers);
     strip_hop(&mut headers);
     let length = if bodiless && framed { Length::Framed } else { length };
     Some((Answer { status, reason: reason.to_vec(), headers, length, bodiless }, stays))

@@ -1,7 +1,7 @@
 //! A request's head: what is not read in one way only is refused before anything goes up.
 
 use crate::policy::Reason;
-use crate::router::message::{Field, Length, Request, content_length, is, members, values};
+use crate::router::message::{Field, Length, Request, content_length, is, members, strip_named, values};
 
 /// A head that is refused, with what the log says of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -186,6 +186,7 @@ fn request(line: &Line<'_>, block: &[u8], size: usize) -> Result<(Request, bool)
     let upgrade = websocket && line.one && connection("upgrade") && length == Length::None;
     let trailers = members(&headers, "te").any(|one| is(one, "trailers"));
     headers.retain(|(name, _)| !is(name, "host"));
+    strip_named(&mut headers);
     let method = std::str::from_utf8(line.method).unwrap_or_default().to_owned();
     let size = u64::try_from(size).unwrap_or(u64::MAX);
     let expects = expects && line.one && !matches!(length, Length::None | Length::Known(0));

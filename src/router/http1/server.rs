@@ -102,6 +102,7 @@ pub(in crate::router) async fn serve(worker: &Worker, place: &Place, io: Handle)
     let mut reader = Reader::new(io.clone(), BytesMut::new(), silence);
     let mut writer = Writer::new(io, silence);
     let mut changes = worker.shared.current.watch();
+    let mut clean = true;
     loop {
         // A kept connection whose host is not allowed any more ends.
         let first = tokio::select! {
@@ -126,16 +127,28 @@ pub(in crate::router) async fn serve(worker: &Worker, place: &Place, io: Handle)
                 false
             }
             Head::Whole(request, stays, held) => {
-                let stays = one(worker, place, *request, stays, &mut reader, &mut writer).await;
+                let next = one(worker, place, *request, stays, &mut reader, &mut writer).await;
                 drop(held);
-                stays
+                clean = next != Next::Broken;
+                next == Next::Request
             }
         };
         if !stays {
             break;
         }
     }
-    linger(&mut reader, &writer).await;
+    // Without a clean end where an answer has none: TLS tells the two apart.
+    if clean {
+        linger(&mut reader, &writer).await;
+    }
+}
+
+/// What follows a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Request,
+    End,
+    Broken,
 }
 
 enum Head {
@@ -202,7 +215,7 @@ async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
     }
 }
 
-/// Serves one request; true if another may follow.
+/// Serves one request.
 async fn one(
     worker: &Worker,
     place: &Place,
@@ -210,7 +223,7 @@ async fn one(
     stays: bool,
     reader: &mut Reader,
     writer: &mut Writer,
-) -> bool {
+) -> Next {
     let mut entry = entry(place, Instant::now());
     entry.received = request.size;
     let sent = writer.sent;
@@ -222,8 +235,8 @@ async fn one(
     entry.of(place, &request);
     let end = proxy::handle(worker, place, request, &mut entry, &mut up, &mut down).await;
     let (close, invited) = (down.form.close, down.invited);
-    let refused = matches!(end, End::Refused);
-    let stays = !close && !matches!(end, End::Broken | End::Upgraded(..)) && (refused || body.is_done());
+    let (refused, broken) = (matches!(end, End::Refused), matches!(end, End::Broken));
+    let stays = !close && !broken && !matches!(end, End::Upgraded(..)) && (refused || body.is_done());
     if let End::Upgraded(plain, clear) = end {
         let moved = upgrade::relay(worker, place, &entry, reader, writer, *plain, clear).await;
         entry.received += moved.there;
@@ -232,7 +245,13 @@ async fn one(
     entry.received += received;
     entry.sent += writer.sent - sent;
     entry.write(&worker.shared);
-    stays && invited && (body.is_done() || drain(&mut body, reader).await)
+    if broken {
+        return Next::Broken;
+    }
+    match stays && invited && (body.is_done() || drain(&mut body, reader).await) {
+        true => Next::Request,
+        false => Next::End,
+    }
 }
 
 /// Reads what is left of a refused request's body, for a while.

@@ -87,3 +87,22 @@ fn a_full_router_closes_what_comes_harms_nobody_and_serves_again() {
     held.clear();
     world.wait("a place", || exchange(&world, 443, &hello("api.example.com")).starts_with(b"here is "));
 }
+
+#[test]
+fn heads_that_do_not_end_take_what_they_may_and_no_more() {
+    let Some(world) = World::start_limited(super::policy(), |limits| limits.waiting_heads = 150_000) else { return };
+    let half = format!("GET / HTTP/1.1\r\nHost: api.example.com\r\nX: {}", "x".repeat(60_000));
+    let mut held: Vec<Wire> = Vec::new();
+    for _ in 0..4 {
+        let mut wire = Wire::to_router(&world, 80);
+        wire.send(half.as_bytes());
+        held.push(wire);
+    }
+    let line = world.first_decision(|line| line["reason"] == "router-full");
+    assert_eq!((&line["status"], &line["verdict"]), (&503.into(), &"deny".into()));
+    // Small ones are served all the same, and large ones when there is room again.
+    assert!(super::wire::http(&world, &super::wire::get("api.example.com", "/")).starts_with("HTTP/1.1 200 "));
+    held.clear();
+    let large = format!("{half}\r\nConnection: close\r\n\r\n");
+    world.wait("room", || super::wire::http(&world, large.as_bytes()).starts_with("HTTP/1.1 200 "));
+}

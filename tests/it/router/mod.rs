@@ -2,6 +2,7 @@
 //! behind them, and a client that writes raw bytes. Needs root and the router's root file system; `SANDBOXC_NO_ROUTER=1`
 //! leaves these tests out, anything else that is missing makes them fail.
 
+mod answers;
 mod aws;
 mod bodies;
 pub mod conformance;
@@ -19,6 +20,7 @@ mod http;
 mod inspected;
 mod inspected_log;
 mod life;
+mod live;
 mod log;
 mod masking;
 mod masking_answers;
@@ -27,6 +29,7 @@ mod mint;
 mod njs;
 mod pod;
 mod requests;
+mod script;
 mod secure;
 mod streams;
 mod tcp;
