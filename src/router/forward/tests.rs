@@ -53,7 +53,7 @@ fn echo() -> SocketAddr {
 
 fn said(at: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut client = std::net::TcpStream::connect(at).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     client.write_all(bytes).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
     let mut back = Vec::new();
@@ -86,7 +86,7 @@ fn what_is_handed_over_is_accepted_by_the_router_alone_until_it_lets_go() {
     let taken = counter.take("p", &planned).unwrap();
     let wait = |handed: &mut watch::Receiver<bool>, wanted: bool| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let wait = async { timeout(Duration::from_secs(5), handed.wait_for(|is| *is == wanted)).await.map(drop) };
+        let wait = async { timeout(Duration::from_secs(30), handed.wait_for(|is| *is == wanted)).await.map(drop) };
         runtime.block_on(wait).unwrap();
     };
     wait(&mut handed, true);
