@@ -32,10 +32,9 @@ pub fn load() -> String {
 
 /// Those of router and forwarder.
 pub fn of_session(world: &World) -> Vec<u32> {
-    let mut all = world.processes("");
-    all.push(world.entry_pid());
+    let mut all = vec![world.entry_pid()];
     let forwarder = forwarder(world);
-    assert!(all.len() > 3 && !forwarder.is_empty(), "router {all:?}, forwarder {forwarder:?}");
+    assert!(!forwarder.is_empty(), "router {all:?}, no forwarder");
     all.extend(forwarder);
     all
 }
@@ -46,5 +45,10 @@ fn forwarder(world: &World) -> Vec<u32> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let inside = numbers.filter(|pid| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|own| own == namespace));
-    inside.filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|c| c.contains("nginx"))).collect()
+    inside
+        .filter(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|c| c.contains("sandboxc-router") || c.contains("nginx"))
+        })
+        .collect()
 }

@@ -38,7 +38,7 @@ mod tests {
                 let one = |writer: u8| {
                     let path = &path;
                     move || {
-                        make(path, &[writer; 50_000]).unwrap();
+                        make(path, &vec![writer; 50_000]).unwrap();
                         fs::read(path).unwrap()
                     }
                 };
