@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use sandboxc::config::{Identity, Resolved, survives_podman};
 use sandboxc::emit::{Podman, limit_gaps, tree, update_args};
 use sandboxc::plan::{Command, Keeper, PlanError, Request, plan};
-use sandboxc::policy::{RequestRule, RuleSet};
+use sandboxc::policy::{RequestRule, RuleSet, Upgrade};
 use sandboxc::source::Sourced;
 use serde_json::Value;
 
-use crate::fixture::{plan_of, resolved, rules};
+use crate::fixture::{plan_of, resolved, rules, units_of};
 
 fn stream(resolved: &Resolved, command: &[&str]) -> String {
     let plan = plan_of(resolved, command);
@@ -94,6 +94,23 @@ fn r_19_no_tilde_reaches_the_output() {
     let spec = pod(&stream(&resolved(), &["true"]), "agent").spec.unwrap();
     let volumes = serde_json::to_string(&(spec.volumes, spec.containers)).unwrap();
     assert!(!volumes.contains('~'), "{volumes}");
+}
+
+#[test]
+fn a_key_that_the_emitted_router_ignores_is_refused_with_its_line() {
+    let mut resolved = resolved();
+    let mut allow = rules("repo.allow", &["api.example.com"]).rules().to_vec();
+    allow[0].request = Some(RequestRule { upgrade: [Upgrade::Websocket].into(), ..RequestRule::default() });
+    resolved.policy.allow = RuleSet::new(allow.clone());
+    let error = tree::compile(&plan_of(&resolved, &["true"]), Podman::FLOOR).unwrap_err().to_string();
+    assert!(error.contains("`upgrade` at .sandboxc/sandbox.yaml:5"), "{error}");
+    allow[0].request =
+        Some(RequestRule { pass_headers: ["x-forwarded-host".to_owned()].into(), ..RequestRule::default() });
+    resolved.policy.allow = RuleSet::new(allow.clone());
+    assert!(tree::quadlet(&units_of(&resolved, &["true"]), Podman::FLOOR).is_err());
+    allow[0].request = Some(RequestRule::default());
+    resolved.policy.allow = RuleSet::new(allow);
+    assert!(tree::compile(&plan_of(&resolved, &["true"]), Podman::FLOOR).is_ok());
 }
 
 #[test]

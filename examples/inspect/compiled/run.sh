@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 48d313697ee9, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox 2b9081c76095, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -101,11 +101,11 @@ finish() {
     trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --volumes --time 0 sandboxc-48d313697ee9-router-router sandboxc-48d313697ee9-default-forwarder sandboxc-48d313697ee9-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-48d313697ee9-router sandboxc-48d313697ee9-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --volumes --time 0 sandboxc-2b9081c76095-router-router sandboxc-2b9081c76095-default-forwarder sandboxc-2b9081c76095-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-2b9081c76095-router sandboxc-2b9081c76095-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-48d313697ee9-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-48d313697ee9-router-files sandboxc-48d313697ee9-agent-files sandboxc-48d313697ee9-router-secrets sandboxc-48d313697ee9-router-tls sandboxc-48d313697ee9-agent-trust sandboxc-48d313697ee9-agent-java sandboxc-48d313697ee9-agent-surrogates sandboxc-48d313697ee9-agent-secrets >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-2b9081c76095-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-2b9081c76095-router-files sandboxc-2b9081c76095-agent-files sandboxc-2b9081c76095-router-secrets sandboxc-2b9081c76095-router-tls sandboxc-2b9081c76095-agent-trust sandboxc-2b9081c76095-agent-java sandboxc-2b9081c76095-agent-surrogates sandboxc-2b9081c76095-agent-secrets >/dev/null 2>&1 || true
     unpin
     # Never below what is mounted, wherever this runs.
     rmdir "$work/mounts" 2>/dev/null && rm -rf "$work"
@@ -122,28 +122,28 @@ for signal in HUP:129 INT:130 QUIT:131 USR1:138 USR2:140 PIPE:141 ALRM:142 TERM:
 done
 
 main() {
-    podman secret exists sandboxc-48d313697ee9-router-secrets || {
-        echo "run.sh: the podman secret sandboxc-48d313697ee9-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-2b9081c76095-router-secrets || {
+        echo "run.sh: the podman secret sandboxc-2b9081c76095-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-48d313697ee9-router-tls || {
-        echo "run.sh: the podman secret sandboxc-48d313697ee9-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-2b9081c76095-router-tls || {
+        echo "run.sh: the podman secret sandboxc-2b9081c76095-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-48d313697ee9-agent-trust || {
-        echo "run.sh: the podman secret sandboxc-48d313697ee9-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-2b9081c76095-agent-trust || {
+        echo "run.sh: the podman secret sandboxc-2b9081c76095-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-48d313697ee9-agent-java || {
-        echo "run.sh: the podman secret sandboxc-48d313697ee9-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-2b9081c76095-agent-java || {
+        echo "run.sh: the podman secret sandboxc-2b9081c76095-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-48d313697ee9-agent-surrogates || {
-        echo "run.sh: the podman secret sandboxc-48d313697ee9-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-2b9081c76095-agent-surrogates || {
+        echo "run.sh: the podman secret sandboxc-2b9081c76095-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-48d313697ee9-agent-secrets || {
-        echo "run.sh: the podman secret sandboxc-48d313697ee9-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-2b9081c76095-agent-secrets || {
+        echo "run.sh: the podman secret sandboxc-2b9081c76095-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
     # What of the host is mounted, under names that no sandbox can change.
@@ -152,27 +152,27 @@ main() {
         protect-0 directory /home/me/src/inspect/.git \
         protect-1 inside /home/me/src/inspect/.sandboxc
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-    podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-48d313697ee9-net >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-2b9081c76095-net >/dev/null
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
     podman volume create --ignore sandboxc-home-8488efda04db >/dev/null 2>&1 || podman volume exists sandboxc-home-8488efda04db
     # From an empty directory: kube play would build an image from a directory that is named like one.
     cd "$work/empty"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-        --no-hosts --network sandboxc-48d313697ee9-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
-    podman network connect sandboxc-egress-ffa2da3e sandboxc-48d313697ee9-router-infra
-    podman pod start sandboxc-48d313697ee9-router >/dev/null
-    podman exec --privileged=false sandboxc-48d313697ee9-router-router /bin/sh /etc/sandboxc/entry.sh ready
+        --no-hosts --network sandboxc-2b9081c76095-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-2b9081c76095-router-infra
+    podman pod start sandboxc-2b9081c76095-router >/dev/null
+    podman exec --privileged=false sandboxc-2b9081c76095-router-router /bin/sh /etc/sandboxc/entry.sh ready
     # The containers of a pod start in no order, but for the gate, which comes before the agent.
-    podman start sandboxc-48d313697ee9-default-forwarder >/dev/null
-    podman pod start sandboxc-48d313697ee9-default >/dev/null
+    podman start sandboxc-2b9081c76095-default-forwarder >/dev/null
+    podman pod start sandboxc-2b9081c76095-default >/dev/null
     unpin
     phase=running
-    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-48d313697ee9-default-forwarder).scope" \
-        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-48d313697ee9-default-forwarder has no limits of its own" >&2
-    podman logs --follow sandboxc-48d313697ee9-default-agent &
+    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-2b9081c76095-default-forwarder).scope" \
+        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-2b9081c76095-default-forwarder has no limits of its own" >&2
+    podman logs --follow sandboxc-2b9081c76095-default-agent &
     log_reader=$!
     # In the background, since a shell acts on signals only between commands and in `wait`.
-sh "$work/podman" wait sandboxc-48d313697ee9-default-agent >"$work/code" &
+sh "$work/podman" wait sandboxc-2b9081c76095-default-agent >"$work/code" &
     failed=0
     wait "$!" || failed=$?
     [ "$failed" -eq 0 ] || exit 125
@@ -186,7 +186,7 @@ sh "$work/podman" wait sandboxc-48d313697ee9-default-agent >"$work/code" &
 
 # podman's init ends with 1 if it cannot become the command, and nothing else is in the log then.
 why_one() {
-    case $(podman logs sandboxc-48d313697ee9-default-agent 2>&1 | head -n 2) in
+    case $(podman logs sandboxc-2b9081c76095-default-agent 2>&1 | head -n 2) in
     "ERROR (catatonit:"?"): failed to exec pid1: No such file or directory") echo 127 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Permission denied") echo 126 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Exec format error") echo 126 ;;
@@ -260,33 +260,33 @@ END_OF_PIN
 }
 
 manifest() {
-    sed "s|^\( *path: \)/sandboxc-48d313697ee9-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
-# sandboxc plan 48d313697ee9, session default, for podman 5.4
+    sed "s|^\( *path: \)/sandboxc-2b9081c76095-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
+# sandboxc plan 2b9081c76095, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-48d313697ee9-net
-#   podman kube play --start=false --network sandboxc-48d313697ee9-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-48d313697ee9-router-infra
-#   podman pod start sandboxc-48d313697ee9-router
-#   podman exec --privileged=false sandboxc-48d313697ee9-router-router /bin/sh /etc/sandboxc/entry.sh ready
-#   podman start sandboxc-48d313697ee9-default-forwarder
-#   podman pod start sandboxc-48d313697ee9-default
+#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-2b9081c76095-net
+#   podman kube play --start=false --network sandboxc-2b9081c76095-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-2b9081c76095-router-infra
+#   podman pod start sandboxc-2b9081c76095-router
+#   podman exec --privileged=false sandboxc-2b9081c76095-router-router /bin/sh /etc/sandboxc/entry.sh ready
+#   podman start sandboxc-2b9081c76095-default-forwarder
+#   podman pod start sandboxc-2b9081c76095-default
 #
 # Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets
 # that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.
-#   sandboxc-48d313697ee9-router-secrets
-#   sandboxc-48d313697ee9-router-tls
-#   sandboxc-48d313697ee9-agent-trust
-#   sandboxc-48d313697ee9-agent-java
-#   sandboxc-48d313697ee9-agent-surrogates
-#   sandboxc-48d313697ee9-agent-secrets
+#   sandboxc-2b9081c76095-router-secrets
+#   sandboxc-2b9081c76095-router-tls
+#   sandboxc-2b9081c76095-agent-trust
+#   sandboxc-2b9081c76095-agent-java
+#   sandboxc-2b9081c76095-agent-surrogates
+#   sandboxc-2b9081c76095-agent-secrets
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-48d313697ee9-net
-#   podman volume rm --force sandboxc-48d313697ee9-router-secrets sandboxc-48d313697ee9-router-tls sandboxc-48d313697ee9-agent-trust sandboxc-48d313697ee9-agent-java sandboxc-48d313697ee9-agent-surrogates sandboxc-48d313697ee9-agent-secrets sandboxc-48d313697ee9-router-files sandboxc-48d313697ee9-agent-files
-#   podman secret rm sandboxc-48d313697ee9-router-secrets sandboxc-48d313697ee9-router-tls sandboxc-48d313697ee9-agent-trust sandboxc-48d313697ee9-agent-java sandboxc-48d313697ee9-agent-surrogates sandboxc-48d313697ee9-agent-secrets
+#   podman network rm sandboxc-2b9081c76095-net
+#   podman volume rm --force sandboxc-2b9081c76095-router-secrets sandboxc-2b9081c76095-router-tls sandboxc-2b9081c76095-agent-trust sandboxc-2b9081c76095-agent-java sandboxc-2b9081c76095-agent-surrogates sandboxc-2b9081c76095-agent-secrets sandboxc-2b9081c76095-router-files sandboxc-2b9081c76095-agent-files
+#   podman secret rm sandboxc-2b9081c76095-router-secrets sandboxc-2b9081c76095-router-tls sandboxc-2b9081c76095-agent-trust sandboxc-2b9081c76095-agent-java sandboxc-2b9081c76095-agent-surrogates sandboxc-2b9081c76095-agent-secrets
 #
 # What podman adds to every container by itself (volumes, devices, variables, hooks and the like of containers.conf and
 # mounts.conf) is kept out by `sandboxc run`, the script target and units. A bare `kube play` keeps it out if it runs with the
@@ -334,17 +334,17 @@ apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-48d313697ee9-router-infra
+    io.podman.annotations.infra.name: sandboxc-2b9081c76095-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
     org.systemd.property.CPUQuotaPerSecUSec: uint64 2000000
     org.systemd.property.MemoryMax: uint64 536870912
     org.systemd.property.MemorySwapMax: uint64 0
     org.systemd.property.TasksMax: uint64 256
   labels:
-    io.sandboxc.plan: 48d313697ee9
+    io.sandboxc.plan: 2b9081c76095
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-48d313697ee9-router
+  name: sandboxc-2b9081c76095-router
 spec:
   containers:
   - command:
@@ -390,30 +390,30 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-48d313697ee9-router-files
+      name: sandboxc-2b9081c76095-router-files
     name: files
   - name: materials
     secret:
       optional: false
-      secretName: sandboxc-48d313697ee9-router-secrets
+      secretName: sandboxc-2b9081c76095-router-secrets
   - name: tls
     secret:
       optional: false
-      secretName: sandboxc-48d313697ee9-router-tls
+      secretName: sandboxc-2b9081c76095-router-tls
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-48d313697ee9-agent-infra
+    io.podman.annotations.infra.name: sandboxc-2b9081c76095-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 48d313697ee9
+    io.sandboxc.plan: 2b9081c76095
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-48d313697ee9-default
+  name: sandboxc-2b9081c76095-default
 spec:
   containers:
   - command:
@@ -470,31 +470,31 @@ spec:
       valueFrom:
         secretKeyRef:
           key: ANTHROPIC_API_KEY
-          name: sandboxc-48d313697ee9-agent-surrogates
+          name: sandboxc-2b9081c76095-agent-surrogates
           optional: false
     - name: AWS_ACCESS_KEY_ID
       valueFrom:
         secretKeyRef:
           key: AWS_ACCESS_KEY_ID
-          name: sandboxc-48d313697ee9-agent-surrogates
+          name: sandboxc-2b9081c76095-agent-surrogates
           optional: false
     - name: AWS_SECRET_ACCESS_KEY
       valueFrom:
         secretKeyRef:
           key: AWS_SECRET_ACCESS_KEY
-          name: sandboxc-48d313697ee9-agent-surrogates
+          name: sandboxc-2b9081c76095-agent-surrogates
           optional: false
     - name: GH_TOKEN
       valueFrom:
         secretKeyRef:
           key: GH_TOKEN
-          name: sandboxc-48d313697ee9-agent-surrogates
+          name: sandboxc-2b9081c76095-agent-surrogates
           optional: false
     - name: NPM_CONFIG_LOGLEVEL
       valueFrom:
         secretKeyRef:
           key: NPM_CONFIG_LOGLEVEL
-          name: sandboxc-48d313697ee9-agent-secrets
+          name: sandboxc-2b9081c76095-agent-secrets
           optional: false
     image: localhost/sandboxc-agent:0.1.0
     imagePullPolicy: Never
@@ -567,15 +567,19 @@ spec:
   initContainers:
   - command:
     - /bin/sh
-    - /etc/sandboxc/gate.sh
+    - -c
+    - /bin/sh /etc/sandboxc/gate.sh && exec /bin/sh /etc/sandboxc/limits.sh
     image: localhost/sandboxc-router:0.1.0
     imagePullPolicy: Never
     name: gate
     securityContext:
       allowPrivilegeEscalation: false
       capabilities:
+        add:
+        - SYS_RESOURCE
         drop:
         - ALL
+      procMount: Unmasked
       readOnlyRootFilesystem: true
       runAsGroup: 990
       runAsUser: 990
@@ -593,28 +597,28 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-48d313697ee9-agent-files
+      name: sandboxc-2b9081c76095-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
       claimName: sandboxc-home-8488efda04db
   - hostPath:
-      path: /sandboxc-48d313697ee9-mounts/workspace
+      path: /sandboxc-2b9081c76095-mounts/workspace
     name: workspace
   - hostPath:
-      path: /sandboxc-48d313697ee9-mounts/protect-0
+      path: /sandboxc-2b9081c76095-mounts/protect-0
     name: protect-0
   - hostPath:
-      path: /sandboxc-48d313697ee9-mounts/protect-1
+      path: /sandboxc-2b9081c76095-mounts/protect-1
     name: protect-1
   - name: trust
     secret:
       optional: false
-      secretName: sandboxc-48d313697ee9-agent-trust
+      secretName: sandboxc-2b9081c76095-agent-trust
   - name: java
     secret:
       optional: false
-      secretName: sandboxc-48d313697ee9-agent-java
+      secretName: sandboxc-2b9081c76095-agent-java
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -4186,15 +4190,32 @@ data:
     export default { leaked, swap };
 metadata:
   labels:
-    io.sandboxc.plan: 48d313697ee9
+    io.sandboxc.plan: 2b9081c76095
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-48d313697ee9-router-files
+  name: sandboxc-2b9081c76095-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
 data:
   containerenv: ""
+  forward.sh: |
+    #!/bin/sh
+    # The forwarder of a gate that stood at its head: what only the gate needed must be gone, and cannot come back
+    # (no-new-privileges). 0000000000000400 is CAP_NET_BIND_SERVICE.
+    set -u
+    while read -r set bits; do
+        case $set in
+            CapInh: | CapPrm: | CapEff: | CapAmb:)
+                [ "$bits" = 0000000000000400 ] || {
+                    echo "gate: the forwarder has the capabilities $bits; the sandbox does not start" >&2
+                    exit 1
+                }
+                ;;
+        esac
+    done </proc/self/status
+    echo 'gate: passed'
+    exec nginx -e stderr -c /etc/sandboxc/forwarder.conf
   forwarder.conf: |
     # Loopback listeners in the agent pod, each leading to one port of the router. One process; it decides nothing.
     daemon off;
@@ -4289,15 +4310,51 @@ data:
     sandbox
   hosts: |
     127.0.0.1	localhost sandbox
+  limits.sh: |
+    #!/bin/sh
+    # Limits of the pod's user namespace (user_namespaces(7)). They hold for everything in the pod as long as it lives; raising
+    # them again takes CAP_SYS_RESOURCE, which nothing else in the pod has.
+    set -u
+
+    stop() {
+        echo "gate: $1; the sandbox does not start" >&2
+        exit 1
+    }
+
+    # The one that podman uses for a user's other containers would take the limits for all of them.
+    own=no
+    while read -r _ outside count; do
+        [ "$outside" != 0 ] || [ "$count" = 4294967295 ] || own=yes
+    done </proc/self/uid_map
+    [ "$own" = yes ] || stop "the pod has no user namespace of its own (podman kube play keeps the annotation io.podman.annotations.userns)"
+
+    limit() {
+        echo "$2" >"/proc/sys/user/$1" || stop "the limit $1 cannot be set"
+        [ "$(cat "/proc/sys/user/$1")" = "$2" ] || stop "the limit $1 is not $2"
+    }
+
+    # inotify(7): what the pod uses up is gone for its user on the host, who has 128 instances, so it gets a part of them.
+    part() {
+        # Not `read`: it takes one byte, and the kernel gives these files at once or not at all.
+        all=$(cat "/proc/sys/fs/inotify/$2") || stop "/proc/sys/fs/inotify/$2 is not readable"
+        part=$((all / $3))
+        [ "$part" -gt 0 ] || part=1
+        limit "$1" "$part"
+    }
+    part max_inotify_instances max_user_instances 4
+    part max_inotify_watches max_user_watches 2
+
+    # In a mount namespace of its own a process could move away what is mounted read-only in the workspace.
+    limit max_user_namespaces 0
   resolv.conf: |
     nameserver 10.213.55.210
     options ndots:1
 metadata:
   labels:
-    io.sandboxc.plan: 48d313697ee9
+    io.sandboxc.plan: 2b9081c76095
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-48d313697ee9-agent-files
+  name: sandboxc-2b9081c76095-agent-files
 END_OF_MANIFEST
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox de7872f5a3fe, self-contained: needs podman, runs the command, removes everything, exits with the command's code
+# Sandbox cc3d5c64a871, self-contained: needs podman, runs the command, removes everything, exits with the command's code
 # (124 when time is over, 125 when the sandbox cannot be set up).
 set -eu
 
@@ -101,11 +101,11 @@ finish() {
     trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM
     trap - EXIT
     # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
-    podman rm --force --ignore --volumes --time 0 sandboxc-de7872f5a3fe-router-router sandboxc-de7872f5a3fe-default-forwarder sandboxc-de7872f5a3fe-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-de7872f5a3fe-router sandboxc-de7872f5a3fe-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --volumes --time 0 sandboxc-cc3d5c64a871-router-router sandboxc-cc3d5c64a871-default-forwarder sandboxc-cc3d5c64a871-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-cc3d5c64a871-router sandboxc-cc3d5c64a871-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-de7872f5a3fe-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-de7872f5a3fe-router-files sandboxc-de7872f5a3fe-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-cc3d5c64a871-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-cc3d5c64a871-router-files sandboxc-cc3d5c64a871-agent-files >/dev/null 2>&1 || true
     unpin
     # Never below what is mounted, wherever this runs.
     rmdir "$work/mounts" 2>/dev/null && rm -rf "$work"
@@ -128,27 +128,27 @@ main() {
         protect-0 directory /home/me/src/minimal/.git \
         protect-1 inside /home/me/src/minimal/.sandboxc
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-de7872f5a3fe-net >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-cc3d5c64a871-net >/dev/null
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
     podman volume create --ignore sandboxc-home-210d47917b78 >/dev/null 2>&1 || podman volume exists sandboxc-home-210d47917b78
     # From an empty directory: kube play would build an image from a directory that is named like one.
     cd "$work/empty"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-        --no-hosts --network sandboxc-de7872f5a3fe-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-    podman network connect sandboxc-egress-ffa2da3e sandboxc-de7872f5a3fe-router-infra
-    podman pod start sandboxc-de7872f5a3fe-router >/dev/null
-    podman exec --privileged=false sandboxc-de7872f5a3fe-router-router /bin/sh /etc/sandboxc/entry.sh ready
+        --no-hosts --network sandboxc-cc3d5c64a871-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-cc3d5c64a871-router-infra
+    podman pod start sandboxc-cc3d5c64a871-router >/dev/null
+    podman exec --privileged=false sandboxc-cc3d5c64a871-router-router /bin/sh /etc/sandboxc/entry.sh ready
     # The containers of a pod start in no order, but for the gate, which comes before the agent.
-    podman start sandboxc-de7872f5a3fe-default-forwarder >/dev/null
-    podman pod start sandboxc-de7872f5a3fe-default >/dev/null
+    podman start sandboxc-cc3d5c64a871-default-forwarder >/dev/null
+    podman pod start sandboxc-cc3d5c64a871-default >/dev/null
     unpin
     phase=running
-    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-de7872f5a3fe-default-forwarder).scope" \
-        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-de7872f5a3fe-default-forwarder has no limits of its own" >&2
-    podman logs --follow sandboxc-de7872f5a3fe-default-agent &
+    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-cc3d5c64a871-default-forwarder).scope" \
+        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-cc3d5c64a871-default-forwarder has no limits of its own" >&2
+    podman logs --follow sandboxc-cc3d5c64a871-default-agent &
     log_reader=$!
     # In the background, since a shell acts on signals only between commands and in `wait`.
-sh "$work/podman" wait sandboxc-de7872f5a3fe-default-agent >"$work/code" &
+sh "$work/podman" wait sandboxc-cc3d5c64a871-default-agent >"$work/code" &
     failed=0
     wait "$!" || failed=$?
     [ "$failed" -eq 0 ] || exit 125
@@ -162,7 +162,7 @@ sh "$work/podman" wait sandboxc-de7872f5a3fe-default-agent >"$work/code" &
 
 # podman's init ends with 1 if it cannot become the command, and nothing else is in the log then.
 why_one() {
-    case $(podman logs sandboxc-de7872f5a3fe-default-agent 2>&1 | head -n 2) in
+    case $(podman logs sandboxc-cc3d5c64a871-default-agent 2>&1 | head -n 2) in
     "ERROR (catatonit:"?"): failed to exec pid1: No such file or directory") echo 127 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Permission denied") echo 126 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Exec format error") echo 126 ;;
@@ -236,23 +236,23 @@ END_OF_PIN
 }
 
 manifest() {
-    sed "s|^\( *path: \)/sandboxc-de7872f5a3fe-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
-# sandboxc plan de7872f5a3fe, session default, for podman 5.4
+    sed "s|^\( *path: \)/sandboxc-cc3d5c64a871-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
+# sandboxc plan cc3d5c64a871, session default, for podman 5.4
 #
 # Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-de7872f5a3fe-net
-#   podman kube play --start=false --network sandboxc-de7872f5a3fe-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-de7872f5a3fe-router-infra
-#   podman pod start sandboxc-de7872f5a3fe-router
-#   podman exec --privileged=false sandboxc-de7872f5a3fe-router-router /bin/sh /etc/sandboxc/entry.sh ready
-#   podman start sandboxc-de7872f5a3fe-default-forwarder
-#   podman pod start sandboxc-de7872f5a3fe-default
+#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-cc3d5c64a871-net
+#   podman kube play --start=false --network sandboxc-cc3d5c64a871-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-cc3d5c64a871-router-infra
+#   podman pod start sandboxc-cc3d5c64a871-router
+#   podman exec --privileged=false sandboxc-cc3d5c64a871-router-router /bin/sh /etc/sandboxc/entry.sh ready
+#   podman start sandboxc-cc3d5c64a871-default-forwarder
+#   podman pod start sandboxc-cc3d5c64a871-default
 #
 # Take it down (not with --force, which takes the home volume too):
 #   podman kube down -
-#   podman network rm sandboxc-de7872f5a3fe-net
-#   podman volume rm --force sandboxc-de7872f5a3fe-router-files sandboxc-de7872f5a3fe-agent-files
+#   podman network rm sandboxc-cc3d5c64a871-net
+#   podman volume rm --force sandboxc-cc3d5c64a871-router-files sandboxc-cc3d5c64a871-agent-files
 #
 # What podman adds to every container by itself (volumes, devices, variables, hooks and the like of containers.conf and
 # mounts.conf) is kept out by `sandboxc run`, the script target and units. A bare `kube play` keeps it out if it runs with the
@@ -274,17 +274,17 @@ apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-de7872f5a3fe-router-infra
+    io.podman.annotations.infra.name: sandboxc-cc3d5c64a871-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
     org.systemd.property.CPUQuotaPerSecUSec: uint64 2000000
     org.systemd.property.MemoryMax: uint64 536870912
     org.systemd.property.MemorySwapMax: uint64 0
     org.systemd.property.TasksMax: uint64 256
   labels:
-    io.sandboxc.plan: de7872f5a3fe
+    io.sandboxc.plan: cc3d5c64a871
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-de7872f5a3fe-router
+  name: sandboxc-cc3d5c64a871-router
 spec:
   containers:
   - command:
@@ -324,22 +324,22 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-de7872f5a3fe-router-files
+      name: sandboxc-cc3d5c64a871-router-files
     name: files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-de7872f5a3fe-agent-infra
+    io.podman.annotations.infra.name: sandboxc-cc3d5c64a871-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: de7872f5a3fe
+    io.sandboxc.plan: cc3d5c64a871
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-de7872f5a3fe-default
+  name: sandboxc-cc3d5c64a871-default
 spec:
   containers:
   - command:
@@ -420,15 +420,19 @@ spec:
   initContainers:
   - command:
     - /bin/sh
-    - /etc/sandboxc/gate.sh
+    - -c
+    - /bin/sh /etc/sandboxc/gate.sh && exec /bin/sh /etc/sandboxc/limits.sh
     image: localhost/sandboxc-router:0.1.0
     imagePullPolicy: Never
     name: gate
     securityContext:
       allowPrivilegeEscalation: false
       capabilities:
+        add:
+        - SYS_RESOURCE
         drop:
         - ALL
+      procMount: Unmasked
       readOnlyRootFilesystem: true
       runAsGroup: 990
       runAsUser: 990
@@ -446,19 +450,19 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-de7872f5a3fe-agent-files
+      name: sandboxc-cc3d5c64a871-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
       claimName: sandboxc-home-210d47917b78
   - hostPath:
-      path: /sandboxc-de7872f5a3fe-mounts/workspace
+      path: /sandboxc-cc3d5c64a871-mounts/workspace
     name: workspace
   - hostPath:
-      path: /sandboxc-de7872f5a3fe-mounts/protect-0
+      path: /sandboxc-cc3d5c64a871-mounts/protect-0
     name: protect-0
   - hostPath:
-      path: /sandboxc-de7872f5a3fe-mounts/protect-1
+      path: /sandboxc-cc3d5c64a871-mounts/protect-1
     name: protect-1
 ---
 apiVersion: v1
@@ -875,15 +879,32 @@ data:
     server=/api.example.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: de7872f5a3fe
+    io.sandboxc.plan: cc3d5c64a871
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-de7872f5a3fe-router-files
+  name: sandboxc-cc3d5c64a871-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
 data:
   containerenv: ""
+  forward.sh: |
+    #!/bin/sh
+    # The forwarder of a gate that stood at its head: what only the gate needed must be gone, and cannot come back
+    # (no-new-privileges). 0000000000000400 is CAP_NET_BIND_SERVICE.
+    set -u
+    while read -r set bits; do
+        case $set in
+            CapInh: | CapPrm: | CapEff: | CapAmb:)
+                [ "$bits" = 0000000000000400 ] || {
+                    echo "gate: the forwarder has the capabilities $bits; the sandbox does not start" >&2
+                    exit 1
+                }
+                ;;
+        esac
+    done </proc/self/status
+    echo 'gate: passed'
+    exec nginx -e stderr -c /etc/sandboxc/forwarder.conf
   forwarder.conf: |
     # Loopback listeners in the agent pod, each leading to one port of the router. One process; it decides nothing.
     daemon off;
@@ -978,15 +999,51 @@ data:
     sandbox
   hosts: |
     127.0.0.1	localhost sandbox
+  limits.sh: |
+    #!/bin/sh
+    # Limits of the pod's user namespace (user_namespaces(7)). They hold for everything in the pod as long as it lives; raising
+    # them again takes CAP_SYS_RESOURCE, which nothing else in the pod has.
+    set -u
+
+    stop() {
+        echo "gate: $1; the sandbox does not start" >&2
+        exit 1
+    }
+
+    # The one that podman uses for a user's other containers would take the limits for all of them.
+    own=no
+    while read -r _ outside count; do
+        [ "$outside" != 0 ] || [ "$count" = 4294967295 ] || own=yes
+    done </proc/self/uid_map
+    [ "$own" = yes ] || stop "the pod has no user namespace of its own (podman kube play keeps the annotation io.podman.annotations.userns)"
+
+    limit() {
+        echo "$2" >"/proc/sys/user/$1" || stop "the limit $1 cannot be set"
+        [ "$(cat "/proc/sys/user/$1")" = "$2" ] || stop "the limit $1 is not $2"
+    }
+
+    # inotify(7): what the pod uses up is gone for its user on the host, who has 128 instances, so it gets a part of them.
+    part() {
+        # Not `read`: it takes one byte, and the kernel gives these files at once or not at all.
+        all=$(cat "/proc/sys/fs/inotify/$2") || stop "/proc/sys/fs/inotify/$2 is not readable"
+        part=$((all / $3))
+        [ "$part" -gt 0 ] || part=1
+        limit "$1" "$part"
+    }
+    part max_inotify_instances max_user_instances 4
+    part max_inotify_watches max_user_watches 2
+
+    # In a mount namespace of its own a process could move away what is mounted read-only in the workspace.
+    limit max_user_namespaces 0
   resolv.conf: |
     nameserver 10.213.92.34
     options ndots:1
 metadata:
   labels:
-    io.sandboxc.plan: de7872f5a3fe
+    io.sandboxc.plan: cc3d5c64a871
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-de7872f5a3fe-agent-files
+  name: sandboxc-cc3d5c64a871-agent-files
 END_OF_MANIFEST
 }
 
