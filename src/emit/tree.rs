@@ -51,7 +51,7 @@ pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
     quadlet::units(plan, podman, &files)
 }
 
-/// Refuses keys that the emitted router would ignore: nginx restricts neither WebSockets nor steering headers.
+/// Refuses keys that the emitted router would ignore: nginx restricts neither `WebSockets` nor steering headers.
 fn enforceable(plan: &Plan) -> Result<(), EmitError> {
     let policy = &plan.policy;
     let ceiling = policy.ceiling.iter().flat_map(RuleSet::rules);
