@@ -367,8 +367,9 @@ mod tests {
         }
     }
 
+    //
     #[test]
-    fn r_08_patterns_for_strangers_names_are_broad() {
+    fn patterns_for_strangers_names_are_broad() {
         for text in ["*", "*.com", ".com", "*.co.uk", "*.github.io", ".github.io"] {
             assert!(parse_pattern(text).unwrap().0.broad_reason().is_some(), "{text}");
         }

@@ -251,9 +251,10 @@ mod tests {
         assert!(known(&masked, &variables).surrogates.is_empty());
     }
 
+    //
     /// what the agent sees is public.
     #[test]
-    fn r_93_no_key_is_on_the_agents_side() {
+    fn no_private_key_is_on_the_agents_side() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         made().write(dir.path()).unwrap();
         let has_key = |path: &String| String::from_utf8_lossy(&fs::read(path).unwrap()).contains("PRIVATE KEY");

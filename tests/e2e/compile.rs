@@ -270,8 +270,9 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.chars().map(escape).collect::<String>())
 }
 
+//
 #[test]
-fn r_13_r_14_r_17_random_text_arrives_byte_for_byte_by_run_and_by_script() {
+fn random_text_arrives_byte_for_byte_by_run_and_by_script() {
     let mut random = Random::seeded();
     let env: Vec<(String, String)> = (0..60).map(|i| (format!("V{i}"), nasty(&mut random))).collect();
     let mut args: Vec<String> = (0..60).map(|_| nasty(&mut random)).collect();

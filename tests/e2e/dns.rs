@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use crate::harness::{Sandbox, internet_log, internet_log_end, unique};
 
+// R-37
 #[test]
-fn r_37_an_allowed_name_has_an_address_and_no_other_record() {
+fn an_allowed_name_has_an_address_and_no_other_record() {
     let seen = Sandbox::new().probe(
         r#"
 kinds = [kind for kind in TYPES if kind not in ("A", "ANY")]
@@ -41,8 +42,9 @@ show({
     assert_eq!(seen["getent"], "127.0.1.1");
 }
 
+// R-32
 #[test]
-fn r_32_every_other_name_is_nxdomain_whatever_is_asked() {
+fn every_other_name_is_nxdomain_whatever_is_asked() {
     let seen = Sandbox::new().probe(
         r#"
 names = ("denied.example.com", "evil.example", "www.api.example.com", "example.com", "com", "api", "host.containers.internal",
@@ -57,8 +59,9 @@ show({"other": [dns(name, kind) for name in names for kind in TYPES], "root": [d
     assert_eq!(seen["twin"], json!(["NOERROR", "127.0.1.1"]));
 }
 
+// R-39
 #[test]
-fn r_39_resolv_conf_names_the_router_alone_and_localhost_resolves() {
+fn resolv_conf_names_the_router_alone_and_localhost_resolves() {
     let sandbox = Sandbox::new();
     let mut live = sandbox.start(&[]);
     let (internal, _) = live.router_addresses();
@@ -80,8 +83,9 @@ show({"localhost": [socket.gethostbyname("localhost"), dns("localhost"), dns("a.
     assert_eq!(seen["short"], 2);
 }
 
+// R-33
 #[test]
-fn r_33_no_other_resolver_can_be_asked() {
+fn no_other_resolver_can_be_asked() {
     let seen = Sandbox::new().probe(
         r#"
 others = ("203.0.113.53", "169.254.1.1", "8.8.8.8", "192.0.2.1")
@@ -98,9 +102,10 @@ show({"other": [dns("api.example.com", server=s, tcp=tcp, timeout=2)[0] for s in
     assert_eq!(seen["twin"], json!([["NOERROR", "127.0.1.1"], ["NOERROR", "127.0.1.1"]]));
 }
 
+// R-30
 /// The proof is the log of the test internet's name server: nothing that the agent put into a question got there.
 #[test]
-fn r_30_nothing_leaves_in_a_question() {
+fn nothing_leaves_in_a_dns_question() {
     let sandbox = Sandbox::alone();
     let (mark, start) = (unique(), internet_log_end("dns.log"));
     let seen = sandbox.probe(&format!(
@@ -139,8 +144,9 @@ show([count, sni("api.example.com"), sni(f"{{mark}}-twin.wild.example.org")])"#
     assert!(asked.iter().all(|name| allowed(name)), "{asked:?}");
 }
 
+// R-40
 #[test]
-fn r_40_no_record_can_carry_an_encrypted_client_hello() {
+fn no_record_can_carry_an_encrypted_client_hello() {
     let seen: Value = Sandbox::new().probe(
         r#"show([dns("api.example.com", kind) for kind in ("HTTPS", "SVCB")] + [dns("_443._https.api.example.com", kind) for kind in ("HTTPS", "SVCB")]
      + [dns("cloudflare-ech.com"), sni("cloudflare-ech.com"), sni("api.example.com")])"#,

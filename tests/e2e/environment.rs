@@ -185,8 +185,9 @@ impl Drop for Small {
     }
 }
 
+//
 #[test]
-fn r_119_a_full_storage_is_one_line_and_nothing_is_left_once_there_is_room() {
+fn a_full_storage_is_one_line_and_nothing_is_left_once_there_is_room() {
     let small = Small::new();
     let run = || small.command(&["run", "--", "echo", "here"]).output().unwrap();
     let twin = run();

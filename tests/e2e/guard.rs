@@ -21,8 +21,9 @@ fn repo(entry: impl Fn(&str) -> String) -> String {
     format!("version: 1\nnetwork:\n  allow:\n    - api.example.com\n{entries}")
 }
 
+// R-43, R-71
 #[test]
-fn r_43_r_71_an_allowed_name_that_leads_to_a_special_address_is_refused() {
+fn an_allowed_name_that_leads_to_a_special_address_is_refused() {
     let start = internet_log_end("access.log");
     let sandbox = Sandbox::with(&repo(|name| format!("    - {name}.example.com:5432\n")), SERVER);
     let seen = sandbox.probe(PROBE);
@@ -74,8 +75,9 @@ fn private_true_opens_private_addresses_but_never_the_hosts_own() {
     }
 }
 
+// R-122
 #[test]
-fn r_122_names_that_share_an_address_or_have_none_do_not_matter() {
+fn names_that_share_an_address_or_have_none_do_not_matter() {
     let repo = "version: 1\nnetwork:\n  allow: [api.example.com, shared.example.net, gone.example.net, gone2.example.net:5432]\n";
     let seen = Sandbox::with(repo, SERVER).probe(
         r#"

@@ -74,8 +74,9 @@ fn the_workspace_stands_at_its_own_path_and_its_files_stay_the_users() {
     assert!(!sandbox.repo().join("given").exists());
 }
 
+//
 #[test]
-fn r_108_a_workspace_below_directories_of_mode_700_works() {
+fn a_workspace_below_directories_of_mode_700_works() {
     let sandbox = Sandbox::new();
     fs::set_permissions(sandbox.repo(), fs::Permissions::from_mode(0o700)).unwrap();
     let home = fs::metadata(std::env::var("HOME").unwrap()).unwrap();
@@ -99,8 +100,9 @@ fn the_workspace_can_stand_elsewhere_and_be_read_only() {
     assert!(!sandbox.repo().join("new").exists());
 }
 
+//
 #[test]
-fn r_128_nothing_of_the_host_is_mounted_but_what_the_plan_says() {
+fn nothing_of_the_host_is_mounted_but_what_the_plan_says() {
     let repo = repo("mounts:\n  - {source: ../inside, target: /data, read_only: true}\n");
     let sandbox = Sandbox::with(&repo, SERVER);
     fs::create_dir(sandbox.repo().join("inside")).unwrap();
@@ -219,8 +221,9 @@ fn planned_variables_arrive_with_every_byte() {
     assert_eq!(seen, json!(["1", value, ["-c"]]));
 }
 
+//
 #[test]
-fn r_110_labels_of_the_hosts_files_are_left_alone() {
+fn labels_of_the_hosts_files_are_left_alone() {
     let sandbox = Sandbox::new();
     let live = sandbox.start(&[]);
     let options =
@@ -286,8 +289,9 @@ fn an_agent_that_has_been_at_home_in_the_shared_volume_stays_there_with_one_line
     assert_eq!(shared.sh(&format!("ls ~/{name} 2>/dev/null || echo none")), "none\n");
 }
 
+//
 #[test]
-fn r_106_a_hardened_containers_conf_changes_nothing() {
+fn a_hardened_containers_conf_changes_nothing() {
     let sandbox = Sandbox::new();
     let conf = sandbox.scratch("containers.conf");
     fs::write(&conf, "[containers]\ndefault_capabilities = []\npids_limit = 0\nread_only = true\n").unwrap();

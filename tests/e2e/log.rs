@@ -156,8 +156,9 @@ show(len(bad))"#,
     }
 }
 
+// R-107
 #[test]
-fn r_107_the_log_does_not_depend_on_the_users_log_driver() {
+fn the_log_does_not_depend_on_the_users_log_driver() {
     let sandbox = Sandbox::new();
     for driver in ["none", "journald"] {
         let (conf, log) = (sandbox.scratch("containers.conf"), sandbox.scratch(driver));
@@ -205,8 +206,9 @@ fn sessions_append_to_one_file_and_each_line_says_whose_it_is() {
     assert_eq!(ids, sessions);
 }
 
+// R-79
 #[test]
-fn r_79_an_endless_body_does_not_delay_a_denial() {
+fn an_endless_body_does_not_delay_a_denial() {
     let seen = Sandbox::new().probe(
         r#"
 def endless(host):

@@ -73,8 +73,9 @@ fn never_reached(start: usize) {
     }
 }
 
+// R-50
 #[test]
-fn r_50_plain_http_is_decided_by_one_host_in_every_form() {
+fn plain_http_is_decided_by_one_host_in_every_form() {
     let start = internet_log_end("access.log");
     let seen = Sandbox::new().probe(
         r#"
@@ -104,8 +105,9 @@ show([
     never_reached(start);
 }
 
+// R-53, R-46
 #[test]
-fn r_53_r_46_bytes_that_are_neither_tls_nor_http_go_nowhere() {
+fn bytes_that_are_neither_tls_nor_http_go_nowhere() {
     let start = internet_log_end("access.log");
     let seen = Sandbox::new().probe(
         r#"
@@ -126,8 +128,9 @@ show({"443": [talk(data, WEB, 443, close=True).decode("latin-1") for data in raw
     assert!(!internet_log("access.log", start).contains("CANARY"));
 }
 
+// R-48
 #[test]
-fn r_48_the_name_decides_where_a_connection_goes_never_the_address() {
+fn the_name_decides_where_a_connection_goes_never_the_address() {
     let start = internet_log_end("access.log");
     let seen = Sandbox::new().probe(
         r#"
@@ -169,8 +172,9 @@ show({"half-close": [nc("db.example.net", 5432), nc("git.example.net", 22)],
     }
 }
 
+// R-55, R-129
 #[test]
-fn r_55_r_129_the_router_and_the_host_offer_nothing_else() {
+fn the_router_and_the_host_offer_nothing_else() {
     let sandbox = Sandbox::new();
     let mut live = sandbox.start(&[]);
     let (internal, egress) = live.router_addresses();
@@ -211,8 +215,9 @@ show({{"router": ROUTER, "open": [port for port, word in zip(ports, found) if wo
     assert!(here.is_ok(), "{here:?}");
 }
 
+// R-56
 #[test]
-fn r_56_there_is_no_ipv6() {
+fn there_is_no_ipv6() {
     let seen = Sandbox::new().probe(
         r#"
 show({"addresses": subprocess.run(["ip", "-6", "addr"], capture_output=True, text=True).stdout,
@@ -252,8 +257,9 @@ show({"far": [datagram(quic, a, p) for a, p in (("203.0.113.11", 443), ("203.0.1
     assert!(!internet_log("access.log", start).contains("\"udp\""));
 }
 
+// R-58
 #[test]
-fn r_58_no_variable_steers_the_way_out() {
+fn no_variable_steers_the_way_out() {
     let out = Sandbox::new().sh("env | grep -i proxy; curl -sS --noproxy '*' https://api.example.com/a; \
          http_proxy=http://203.0.113.66:80 curl -sS --max-time 20 http://api.example.com/b; echo $?; \
          curl -sS --noproxy '*' --resolve evil.example:443:203.0.113.66 https://evil.example/; echo $?");

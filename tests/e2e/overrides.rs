@@ -31,8 +31,9 @@ fn build(containerfile: &str, context: &str) -> Made {
     Made(&["rmi", "--force"], tag)
 }
 
+//
 #[test]
-fn r_121_an_image_without_any_tool_works() {
+fn an_image_without_any_tool_works() {
     // One static program: podman's own init. Nothing else: no shell, no /etc, no libc.
     let sandbox = Sandbox::new();
     let context = sandbox.scratch("context");
@@ -158,8 +159,9 @@ fn it_refuses_the_home_its_parents_and_directories_that_hold_its_own_config() {
     assert_eq!(code(&output), 2, "{}", text(&output.stderr));
 }
 
+//
 #[test]
-fn r_102_a_taken_pool_is_said_with_what_to_do() {
+fn a_taken_pool_is_an_error_that_says_what_to_do() {
     let network = unique();
     podman(&["network", "create", "--internal", "--disable-dns", "--subnet", "10.87.9.0/24", &network]);
     let _made = Made(&["network", "rm", "--force"], network);

@@ -69,8 +69,9 @@ fn prepare(sandbox: &Sandbox) {
     fs::write(sandbox.repo().join("ci/keys/key"), "secret").unwrap();
 }
 
+//
 #[test]
-fn r_123_r_125_nothing_protected_is_written_renamed_or_swapped_as_either_identity() {
+fn nothing_protected_is_written_renamed_or_swapped_as_either_identity() {
     for identity in ["host-user", "root"] {
         let sandbox = Sandbox::with(&format!("{REPO}{PROTECT}identity: {identity}\n"), SERVER);
         prepare(&sandbox);
@@ -140,8 +141,9 @@ fn a_mount_below_a_protected_part_is_refused_and_a_link_is_never_followed() {
     assert!(text(&output.stderr).contains("`.git/hooks` is a symbolic link"), "{}", text(&output.stderr));
 }
 
+//
 #[test]
-fn r_126_a_worktree_is_warned_about_and_works_read_only_as_the_warning_says() {
+fn a_worktree_is_warned_about_and_works_read_only_as_the_warning_says() {
     let sandbox = Sandbox::new();
     let main = sandbox.scratch("main");
     fs::create_dir(&main).unwrap();

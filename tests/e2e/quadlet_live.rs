@@ -288,9 +288,10 @@ fn a_limit_is_kept_or_nothing_starts() {
     assert!(installed.gone(), "left: {}", installed.left());
 }
 
+//
 /// A hardened or careless containers.conf and a host with a proxy: everything that matters is said in the units.
 #[test]
-fn r_106_r_107_the_hosts_own_defaults_change_nothing() {
+fn the_hosts_own_defaults_change_nothing_in_units() {
     let script = "{ curl -sS https://api.example.com/x >/dev/null && echo allowed; env; grep CapBnd /proc/self/status; } >out.txt 2>&1; echo said";
     let installed = Installed::new("q-odd", &repo(script));
     let conf = installed.sandbox.scratch("containers.conf");

@@ -4,8 +4,9 @@ use serde_json::json;
 
 use crate::harness::Sandbox;
 
+// R-73
 #[test]
-fn r_73_events_come_as_they_are_sent_by_tls_and_by_plain_http() {
+fn events_arrive_as_they_are_sent_by_tls_and_by_plain_http() {
     let seen = Sandbox::new().probe(
         r#"
 def events(s, host):
@@ -29,8 +30,9 @@ show({"plain": plain, "tls": tls})"#,
     }
 }
 
+// R-76
 #[test]
-fn r_76_a_websocket_echoes_both_ways_after_101() {
+fn a_websocket_echoes_both_ways_after_101() {
     let seen = Sandbox::new().probe(
         r#"
 def echo(s, host):
@@ -55,8 +57,9 @@ show([echo(socket.create_connection(("api.example.com", 80), 15), "api.example.c
     assert_eq!(seen, json!([open, open, 403]));
 }
 
+// R-29
 #[test]
-fn r_29_a_trailing_dot_passes_certificate_checks_like_the_name_itself() {
+fn a_trailing_dot_passes_certificate_checks_like_the_name_itself() {
     let out = Sandbox::new().sh(
         "for h in api.example.com. API.example.com sub.example.org.; do curl -sS -o /dev/null -o /dev/null -w '%{http_code} ' https://$h/ http://$h/; done; \
          for h in denied.example.com. example.com.; do curl -s https://$h/; echo $?; done",

@@ -85,8 +85,9 @@ show([make(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP), make(socket.AF
     }
 }
 
+//
 #[test]
-fn r_113_the_forwarder_is_neither_seen_nor_killed() {
+fn the_forwarder_is_neither_seen_nor_killed() {
     let sandbox = root();
     let mut live = sandbox.start(&[]);
     let pids: Vec<String> = [("agent", "forwarder"), ("router", "router")]
@@ -122,8 +123,9 @@ show({{"names": sorted(set(names.values())), "host pids": [kill(int(pid)) for pi
     assert!(podman(&["top", &live.container("agent", "forwarder"), "comm"]).contains("nginx"));
 }
 
+//
 #[test]
-fn r_59_neither_another_session_nor_another_container_reaches_the_router() {
+fn neither_another_session_nor_another_container_reaches_the_router() {
     let (first, second) = (Sandbox::new(), Sandbox::new());
     let mut live = first.start(&[]);
     let mut other = second.start(&[]);
@@ -161,8 +163,9 @@ with ThreadPoolExecutor(12) as pool:
     assert_eq!(twin, json!(["handshake", 200, "NOERROR"]));
 }
 
+//
 #[test]
-fn r_130_a_wider_wish_written_inside_does_not_lift_the_servers_cap() {
+fn a_wider_wish_written_inside_does_not_lift_the_servers_cap() {
     let sandbox = Sandbox::with(
         REPO,
         &format!("{SERVER}  ceiling: [api.example.com, .example.org, evil.example]\n  deny: [evil.example]\n"),

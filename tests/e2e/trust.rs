@@ -135,18 +135,20 @@ fn try_all(sandbox: &Sandbox, matrix: &[(&str, &str)]) -> Vec<String> {
     missing.iter().map(told).collect()
 }
 
+// R-95, R-96, R-97, R-98, R-100
 /// R-95: variables that replace the system's store must not break passthrough hosts. R-96: npm. R-97: the JVM. R-98: HTTPS
 /// just works. R-100: no proxy variable is needed.
 #[test]
-fn r_95_96_97_98_100_every_client_reaches_inspected_and_passthrough_hosts() {
+fn every_client_reaches_inspected_and_passthrough_hosts() {
     let sandbox = clients("host-user");
     let failed = try_all(&sandbox, &MATRIX);
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
+// R-95
 /// Root's files are not mounted over, since it may install packages; variables do the same.
 #[test]
-fn r_95_root_inside_trusts_by_variables_and_can_renew_its_bundle() {
+fn root_inside_trusts_by_variables_and_can_renew_its_bundle() {
     let sandbox = clients("root");
     let failed = try_all(&sandbox, &MATRIX);
     assert!(failed.is_empty(), "{}", failed.join("\n"));
@@ -167,9 +169,10 @@ fn a_client_without_the_bundle_refuses_and_the_ca_speaks_for_no_other_name() {
     assert!(!ca.contains(PASSTHROUGH), "{ca}");
 }
 
+// R-96
 /// The matrix can fail: a client whose variable the config sets itself reads that, and does not know the CA.
 #[test]
-fn r_96_a_variable_of_the_config_wins_and_points_elsewhere() {
+fn a_variable_of_the_config_wins_and_points_elsewhere() {
     let sandbox = clients("host-user");
     let file = sandbox.repo().join(".sandboxc/sandbox.yaml");
     let repo = fs::read_to_string(&file).unwrap();
@@ -187,9 +190,10 @@ fn r_96_a_variable_of_the_config_wins_and_points_elsewhere() {
     assert_eq!(names, expected.collect::<Vec<_>>());
 }
 
+// R-95
 /// gRPC reads its roots from a variable of its own, and speaks HTTP/2 only, which the test internet does not.
 #[test]
-fn r_95_grpc_trusts_the_session() {
+fn grpc_trusts_the_session() {
     let sandbox = clients("host-user");
     let program = format!(
         "import grpc\nchannel = grpc.secure_channel(\"{INSPECTED}:443\", grpc.ssl_channel_credentials())\n\
@@ -198,9 +202,10 @@ fn r_95_grpc_trusts_the_session() {
     assert_eq!(sandbox.python(&program).trim(), "ready");
 }
 
-/// R-82: a clock that is behind, in a time zone of its own.
+// R-82
+/// A clock that is behind, in a time zone of its own.
 #[test]
-fn r_82_a_fresh_certificate_is_valid_for_a_clock_that_is_behind() {
+fn a_fresh_certificate_is_valid_for_a_clock_that_is_behind() {
     let sandbox = clients("host-user");
     let verify = format!(
         "at=$(($(date +%s) - 36000)); openssl s_client -connect {INSPECTED}:443 -servername {INSPECTED} -attime $at \
@@ -210,9 +215,10 @@ fn r_82_a_fresh_certificate_is_valid_for_a_clock_that_is_behind() {
     assert!(said.contains("code: 0 (ok)") && said.ends_with("200"), "{said}");
 }
 
+// R-93
 /// R-93: the agent's side is public and read-only, and holds no key.
 #[test]
-fn r_93_the_agent_sees_the_certificate_and_no_key() {
+fn the_agent_sees_the_certificate_and_no_key() {
     let sandbox = clients("root");
     let said = sandbox.sh(
         "ls /etc/sandboxc-ca; ! touch /etc/sandboxc-ca/x 2>/dev/null; ! grep -rl 'PRIVATE KEY' /etc/sandboxc-ca; ls -d /run/sandboxc /etc/sandboxc/* 2>&1 | grep -c .",

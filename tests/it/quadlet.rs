@@ -37,8 +37,9 @@ fn limited() -> Resolved {
     resolved
 }
 
+// R-23
 #[test]
-fn r_23_all_units_are_in_one_directory_with_hashed_names_and_no_specifiers() {
+fn all_units_are_in_one_directory_with_hashed_names_and_no_specifiers() {
     let plan = units_of(&resolved(), &["true"]);
     let files = tree::quadlet(&plan, Podman::FLOOR).unwrap();
     assert!(files.iter().all(|file| file.path.starts_with("test/")));
@@ -57,8 +58,9 @@ fn r_23_all_units_are_in_one_directory_with_hashed_names_and_no_specifiers() {
     }
 }
 
+// R-25
 #[test]
-fn r_25_no_key_is_newer_than_the_podman_it_is_written_for() {
+fn no_key_is_newer_than_the_podman_it_is_written_for() {
     for (major, minor) in VERSIONS {
         let podman = Podman::new(major, minor);
         for file in files(&limited(), &["true"], podman).unwrap().iter().filter(|file| is_unit(file)) {
@@ -204,8 +206,9 @@ fn a_schedule_becomes_a_timer_of_the_agent() {
     assert_eq!(values(&timer, "Timer", "Unit"), [service_of(agent.name()).unwrap()]);
 }
 
+// R-22
 #[test]
-fn r_22_paths_are_never_split() {
+fn paths_in_units_are_never_split() {
     let mut resolved = resolved();
     resolved.workspace.source = "/srv/a:b, \"c\" %h $x\\".into();
     resolved.workspace.target = "/w:x".into();
@@ -228,8 +231,9 @@ fn r_22_paths_are_never_split() {
     assert!(args.contains(&"--workdir=/w:x") || values(&agent, "Container", "WorkingDir") == ["/w:x"]);
 }
 
+// R-110
 #[test]
-fn r_110_labels_of_the_hosts_files_are_left_alone() {
+fn units_leave_the_labels_of_the_hosts_files_alone() {
     let agent = unit(&files(&resolved(), &["true"], Podman::FLOOR).unwrap(), "agent.container");
     assert_eq!(values(&agent, "Container", "SecurityLabelDisable"), ["true"]);
     for volume in values(&agent, "Container", "Volume") {
@@ -238,12 +242,19 @@ fn r_110_labels_of_the_hosts_files_are_left_alone() {
     }
 }
 
+// R-19
 #[test]
-fn r_19_no_tilde_reaches_a_key_that_could_expand_it() {
-    let files = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
-    for file in files.iter().filter(|file| is_unit(file)) {
-        assert!(lines(&file.text).iter().all(|line| !line.2.contains('~')), "{}", file.path);
-    }
+fn a_tilde_inside_a_path_is_a_plain_character_in_units() {
+    let mut resolved = resolved();
+    resolved.workspace.source = "/srv/~me/~".into();
+    resolved.workspace.target = "/~/src~".into();
+    let files = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    let (agent, pins) = (unit(&files, "agent.container"), unit(&files, "-mounts.service"));
+    assert_eq!(values(&agent, "Container", "WorkingDir"), ["/~/src~"]);
+    let args = values(&agent, "Container", "PodmanArgs");
+    assert!(args.iter().any(|arg| arg.contains("/workspace,destination=/~/src~,")), "{args:?}");
+    let start = quadlet_words(values(&pins, "Service", "ExecStart")[0]);
+    assert!(start.windows(3).any(|words| words == ["workspace", "outside", "/srv/~me/~"]), "{start:?}");
 }
 
 /// The environment and the command as podman gets them.
@@ -259,8 +270,9 @@ pub fn arriving(files: &[File]) -> (Vec<(String, String)>, Vec<String>) {
     (env, serde_json::from_str(&entrypoint).unwrap())
 }
 
+// R-14, R-16, R-17
 #[test]
-fn r_14_r_16_r_17_quotes_backslashes_and_spaces_arrive() {
+fn quotes_backslashes_and_spaces_of_a_unit_arrive() {
     let values =
         ["-Xmx512m -Xms256m", r"a\.b\\c", "\"", "'", "{\"a\": [\"b\"]}", "\"x", "", "%h%%", "${A}$$", "\t\n\r\u{1}"];
     let mut resolved = resolved();

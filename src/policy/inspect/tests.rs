@@ -97,8 +97,9 @@ fn a_plain_entry_makes_rules_of_its_pattern_moot() {
     assert_eq!(ask(&policy, "DELETE", "/x"), Reason::MethodNotAllowed);
 }
 
+// R-72
 #[test]
-fn r_72_the_ceiling_narrows_requests_too() {
+fn the_ceiling_narrows_requests_too() {
     let get = || Some(request(Some(&["GET"]), None));
     let below = || Some(request(None, Some(&["/v1/**"])));
     let capped = |allowed, ceiling| Policy {
@@ -157,8 +158,9 @@ fn an_inspected_suffix_reaches_one_label() {
     assert_eq!(below.deeper(), Some(deep.decide("d.c.b.a.test", 443)));
 }
 
+// R-87
 #[test]
-fn r_87_credentials_are_for_their_hosts_methods_and_paths() {
+fn credentials_are_for_their_hosts_methods_and_paths() {
     let mut scoped = credential("T", &["a.test", "*.c.test"]);
     scoped.methods = Some(set(&["GET"]));
     scoped.paths = Some(vec![PathGlob::parse("/v1/*").unwrap()]);

@@ -12,8 +12,9 @@ fn refused() -> Regex {
     Regex::new(&refused_paths()).unwrap()
 }
 
+//
 #[test]
-fn r_61_r_62_paths_that_servers_read_differently_have_no_form() {
+fn paths_that_servers_read_differently_have_no_form() {
     use PathError as E;
     for (path, error) in [
         ("", E::NoSlash),
@@ -61,8 +62,9 @@ fn r_61_r_62_paths_that_servers_read_differently_have_no_form() {
     }
 }
 
+//
 #[test]
-fn r_64_twin_of_the_guard_what_must_still_have_a_form() {
+fn paths_with_one_reading_keep_their_form() {
     for (path, form) in [
         ("/", "/"),
         ("/a/b/", "/a/b/"),

@@ -98,6 +98,8 @@ fn what_is_handed_over_is_accepted_by_the_router_alone_until_it_lets_go() {
         let (_, peer) = listener.accept().unwrap();
         assert_eq!(peer, client.local_addr().unwrap());
     }
+    // The forwarder's descriptor is of the same socket, and it never waits in `accept`.
+    listener.set_nonblocking(true).unwrap();
     drop(taken);
     wait(&mut handed, false);
     assert_eq!(said(at, b"over TCP again"), b"over TCP again");

@@ -155,9 +155,10 @@ mod tests {
         assert!(said.contains("permitted subtree violation"), "{said}");
     }
 
+    //
     /// a fresh certificate must be valid for a client whose clock is behind.
     #[test]
-    fn r_82_certificates_are_valid_for_a_clock_that_is_behind() {
+    fn certificates_are_valid_for_a_clock_that_is_behind() {
         let minted = mint("s", &[leaf("a.test", "a.test", "a.test")], SystemTime::now()).unwrap();
         for text in [&pem::encode("CERTIFICATE", &minted.ca), &minted.leaves[0].1] {
             let dir = tempfile::tempdir().unwrap();

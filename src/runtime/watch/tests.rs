@@ -257,8 +257,10 @@ fn what_appears_at_a_name_that_git_obeys_is_set_aside_and_raises_the_alarm() {
     );
     assert!(!world.path(".git/commondir").exists() && world.path(".git/commondir.planted").exists());
 
+    // In one step: the directory alone would be set aside before there is anything in it.
+    world.write("src/new/config", "[core]\n\tfsmonitor = ./x\n");
     let (alarms, _) = world.watched(&world.workspace(), || {
-        world.write("src/.git/config", "[core]\n\tfsmonitor = ./x\n");
+        fs::rename(world.path("src/new"), world.path("src/.git")).unwrap();
     });
     assert_eq!(alarms.len(), 1, "{alarms:?}");
     assert!(world.path("src/.git.planted/config").exists() && !world.path("src/.git").exists());

@@ -6,8 +6,9 @@ fn warned(world: &World) -> bool {
     world.codes().contains(&Code::GitOutside)
 }
 
+//
 #[test]
-fn r_126_a_worktree_is_told_why_git_fails_and_what_to_do() {
+fn a_worktree_is_told_why_git_fails_and_what_to_do() {
     let world = World::new();
     let main = world.root().join("main/.git");
     let pointer = main.join("worktrees/w");
@@ -24,8 +25,9 @@ fn r_126_a_worktree_is_told_why_git_fails_and_what_to_do() {
     assert_eq!(world.codes(), [], "{}", world.text());
 }
 
+//
 #[test]
-fn r_126_a_submodule_and_a_relative_pointer() {
+fn a_submodule_is_told_the_same_and_a_pointer_that_stays_inside_is_fine() {
     let world = World::new();
     world.repo("version: 1\n").write("w/.git", "gitdir: ../.git/modules/w\n");
     assert!(warned(&world) && world.text().contains("`@/.git/modules/w`"), "{}", world.text());
@@ -34,8 +36,9 @@ fn r_126_a_submodule_and_a_relative_pointer() {
     assert!(!warned(&world), "the twin: inside is inside");
 }
 
+//
 #[test]
-fn r_126_borrowed_objects() {
+fn objects_borrowed_from_another_repository_are_warned_about() {
     let world = World::new();
     world.repo("version: 1\n").write("w/.git/HEAD", "").write("o/x", "");
     assert!(!warned(&world));

@@ -29,8 +29,9 @@ fn mount(source: &str) -> World {
     world
 }
 
+// R-01
 #[test]
-fn r_01_a_misspelt_key_is_an_error_everywhere() {
+fn a_misspelt_key_is_an_error_everywhere() {
     for (repo_text, server_text, place, near) in [
         ("allow_hosst: [a.example.com]", "", "sandbox.yaml:2:1", "`allow`"),
         ("network: {allow_hosst: [a.example.com]}", "", "sandbox.yaml:2:11", "`allow`"),
@@ -47,14 +48,16 @@ fn r_01_a_misspelt_key_is_an_error_everywhere() {
     }
 }
 
+// R-01
 #[test]
-fn r_01_twin_the_right_key_works() {
+fn the_key_spelled_correctly_works() {
     let resolved = accepted("network: {allow: [a.example.com]}");
     assert_eq!(resolved.policy.decide("a.example.com", 443).verdict, Verdict::Allow);
 }
 
+// R-02
 #[test]
-fn r_02_no_truthiness() {
+fn words_are_no_booleans_and_no_numbers() {
     for text in [
         "workspace: {read_only: \"false\"}",
         "workspace: {read_only: no}",
@@ -77,16 +80,18 @@ fn r_02_no_truthiness() {
     assert!(world.text().contains("write `false`, without quotes"), "{}", world.text());
 }
 
+// R-02
 #[test]
-fn r_02_twin_words_stay_strings_where_strings_are_wanted() {
+fn words_stay_strings_where_strings_are_wanted() {
     let resolved = accepted("env: {A: no, B: on, C: 1_000, D: 2024-01-01, E: 1:30, F: \"true\", G: nUll, H: .}");
     let values: Vec<&str> = resolved.env.values().map(|v| v.value.as_str()).collect();
     assert_eq!(values, ["no", "on", "1_000", "2024-01-01", "1:30", "true", "nUll", "."]);
     assert!(accepted("workspace: {read_only: true}").workspace.read_only);
 }
 
+// R-04
 #[test]
-fn r_04_every_spelling_of_nothing_allows_nothing() {
+fn every_spelling_of_nothing_allows_nothing() {
     for text in [
         "",
         "network:",
@@ -104,8 +109,9 @@ fn r_04_every_spelling_of_nothing_allows_nothing() {
     }
 }
 
+// R-04
 #[test]
-fn r_04_an_empty_ceiling_permits_nothing_and_a_missing_one_everything() {
+fn an_empty_ceiling_permits_nothing_and_a_missing_one_everything() {
     for (ceiling, reason) in [
         ("null", Reason::Allowed),
         ("", Reason::Allowed),
@@ -119,8 +125,9 @@ fn r_04_an_empty_ceiling_permits_nothing_and_a_missing_one_everything() {
     }
 }
 
+// R-05
 #[test]
-fn r_05_what_the_router_cannot_enforce_is_refused() {
+fn rules_that_the_router_cannot_enforce_are_refused() {
     for (text, code) in [
         ("network: {allow: [{host: a.example.com, ports: [5432], paths: [/x/**]}]}", Code::NotEnforceable),
         ("network: {allow: [{host: \"a.example.com:22\", methods: [GET]}]}", Code::NotEnforceable),
@@ -141,8 +148,9 @@ fn r_05_what_the_router_cannot_enforce_is_refused() {
     assert_eq!(error_codes(&world), [Code::NotEnforceable]);
 }
 
+// R-05
 #[test]
-fn r_05_twin_rules_on_web_ports_decide() {
+fn rules_on_web_ports_decide() {
     let entry = "{host: a.example.com, ports: [80, 443], methods: [GET], paths: [\"/%78/**\"]}";
     let policy = accepted(&format!("network: {{allow: [{entry}]}}")).policy;
     let ask = |method, target| policy.decide_request("a.example.com", 443, &HttpRequest { method, target }).reason;
@@ -153,8 +161,9 @@ fn r_05_twin_rules_on_web_ports_decide() {
     assert_eq!(nothing_said.decide("a.example.com", 443).inspection, None);
 }
 
+// R-67
 #[test]
-fn r_67_a_rule_is_about_a_host_and_a_path_and_never_about_a_url() {
+fn a_rule_is_about_a_host_and_a_path_and_never_about_a_url() {
     for host in ["https://a.example.com:443/x", "http://a.example.com:80", "a.example.com/x"] {
         assert_eq!(refused(&format!("network: {{allow: [{{host: \"{host}\", methods: [GET]}}]}}")), [Code::BadHost]);
     }
@@ -167,8 +176,9 @@ fn r_67_a_rule_is_about_a_host_and_a_path_and_never_about_a_url() {
     }
 }
 
+// R-72
 #[test]
-fn r_72_the_server_narrows_what_the_repo_asks_and_the_other_way_round() {
+fn a_request_needs_a_rule_of_the_repo_and_of_the_ceiling() {
     let world = repo("version: 1\nnetwork: {allow: [{host: a.example.com, methods: [GET]}, b.example.com]}\n");
     world.server("version: 1\nnetwork: {ceiling: [\"*\", {host: b.example.com, paths: [/v1/**]}]}\n");
     let policy = world.resolved().policy;
@@ -179,8 +189,9 @@ fn r_72_the_server_narrows_what_the_repo_asks_and_the_other_way_round() {
     assert_eq!(ask("b.example.com", "GET", "/v2"), Reason::AboveCeiling);
 }
 
+// R-06
 #[test]
-fn r_06_the_apex_is_what_the_table_says() {
+fn each_suffix_pattern_includes_the_apex_or_not_as_documented() {
     let verdicts = |entry: &str| {
         let policy = accepted(&format!("network: {{allow: [\"{entry}\"]}}")).policy;
         ["example.com", "a.example.com", "a.b.example.com", "notexample.com"]
@@ -196,8 +207,9 @@ fn r_06_the_apex_is_what_the_table_says() {
     assert_eq!(lint("\"*.a.example.com\", .example.com"), []);
 }
 
+// R-07
 #[test]
-fn r_07_globs_inside_a_label_are_refused_not_half_read() {
+fn globs_inside_a_label_are_refused_not_half_read() {
     for pattern in ["*-aiplatform.googleapis.com", "us-*.googleapis.com", "a.*.example.com", "**"] {
         assert_eq!(refused(&format!("network: {{allow: [\"{pattern}\"]}}")), [Code::BadHost], "{pattern}");
     }
@@ -205,8 +217,9 @@ fn r_07_globs_inside_a_label_are_refused_not_half_read() {
     assert_eq!(policy.decide("us-aiplatform.googleapis.com", 443).verdict, Verdict::Allow);
 }
 
+// R-08
 #[test]
-fn r_08_over_broad_patterns_need_to_say_so() {
+fn over_broad_patterns_need_broad_true() {
     for pattern in ["*", "*.com", ".com", "*.co.uk", ".co.uk", "*.github.io", ".github.io", ".test"] {
         assert_eq!(refused(&format!("network: {{allow: [\"{pattern}\"]}}")), [Code::BroadHost], "{pattern}");
         let world = repo(&format!("version: 1\nnetwork: {{allow: [{{host: \"{pattern}\", broad: true}}]}}\n"));
@@ -218,8 +231,9 @@ fn r_08_over_broad_patterns_need_to_say_so() {
     assert_eq!(error_codes(&world), [Code::BroadHost]);
 }
 
+// R-08
 #[test]
-fn r_08_twin_narrow_suffixes_and_wide_denials_work() {
+fn narrow_suffixes_and_wide_denials_need_no_broad() {
     for pattern in [".githubusercontent.com", "*.docker.io", ".example.co.uk", ".me.github.io"] {
         accepted(&format!("network: {{allow: [\"{pattern}\"]}}"));
     }
@@ -230,8 +244,9 @@ fn r_08_twin_narrow_suffixes_and_wide_denials_work() {
     assert_eq!(policy.decide("b.example.org", 443).reason, Reason::Denied);
 }
 
+// R-10
 #[test]
-fn r_10_an_address_is_supported_to_the_end_or_refused() {
+fn an_address_is_supported_to_the_end_or_refused() {
     for (entry, code) in [
         ("10.0.0.5", Code::IpNeedsPort),
         ("10.0.0.5:1234", Code::BadHost),
@@ -250,8 +265,9 @@ fn r_10_an_address_is_supported_to_the_end_or_refused() {
     }
 }
 
+// R-10
 #[test]
-fn r_10_twin_a_private_address_with_a_port_is_allowed() {
+fn a_private_address_with_a_port_is_allowed() {
     // A repo's word alone does not do: see `private-from-repo`.
     let world = repo("version: 1\nnetwork: {allow: [{host: 10.0.0.5, ports: [1234], private: true}, 9.9.9.9:53]}\n");
     world.server("version: 1\ndefaults: {allow_private: [10.0.0.5]}\n");
@@ -264,8 +280,9 @@ fn r_10_twin_a_private_address_with_a_port_is_allowed() {
     assert_eq!(world.resolved().policy.decide("10.20.0.5", 1234).verdict, Verdict::Allow);
 }
 
+// R-11
 #[test]
-fn r_11_the_server_caps_whatever_the_repo_asks() {
+fn the_server_caps_whatever_the_repo_asks() {
     let world = repo("version: 1\nnetwork: {allow: [a.example.com]}\n");
     world.server("version: 1\nnetwork: {deny: [\"*\"]}\n").write("c/sandboxc/allowed-hosts", "a.example.com\n");
     let decision = world.resolved().policy.decide("a.example.com", 443);
@@ -273,8 +290,9 @@ fn r_11_the_server_caps_whatever_the_repo_asks() {
     assert_eq!(decision.from.unwrap().short(), "server.yaml:2");
 }
 
+// R-13
 #[test]
-fn r_13_values_are_bytes() {
+fn values_are_never_expanded() {
     let mut world = repo(concat!(
         "version: 1\n",
         "env: {X: \"${OPENAI_API_KEY}\", A: \"$$HOME\", P: 'a$PATHb', Q: '%h %%', R: 'a\\b\\\\', S: $(id), T: '`id`'}\n",
@@ -288,8 +306,9 @@ fn r_13_values_are_bytes() {
     assert_eq!(words, ["echo", "$HOME", "%n", "a\\.b", ""]);
 }
 
+// R-13
 #[test]
-fn r_13_twin_the_explicit_form_reads_what_the_server_passes() {
+fn an_env_tag_reads_what_the_server_passes() {
     let mut world = repo("version: 1\nenv: {LANG: !env LANG}\n");
     world.inputs.env = BTreeMap::from([("LANG".into(), "de_CH.UTF-8 $HOME".into())]);
     assert_eq!(error_codes(&world), [Code::EnvMissing]);
@@ -297,8 +316,9 @@ fn r_13_twin_the_explicit_form_reads_what_the_server_passes() {
     assert_eq!(world.resolved().env["LANG"].value, "de_CH.UTF-8 $HOME");
 }
 
+// R-17
 #[test]
-fn r_17_strings_survive_podman_or_are_refused() {
+fn strings_survive_podman_or_are_refused() {
     let lossy = ["\\n\\nx", "\\tx\\ny", "\\Lx\\n", "\\Nx\\n", "\\Px\\n", "  x\\ny"];
     for text in lossy {
         assert_eq!(refused(&format!("env: {{A: \"{text}\"}}")), [Code::PodmanLossy], "{text}");
@@ -310,8 +330,9 @@ fn r_17_strings_survive_podman_or_are_refused() {
     }
 }
 
+// R-19
 #[test]
-fn r_19_nothing_is_expanded_in_paths() {
+fn nothing_is_expanded_in_paths() {
     for source in ["~/x", "~user/x", "$HOME/x", "\"~\"", "\"${HOME}/x\"", "../$X"] {
         assert_eq!(error_codes(&mount(source)), [Code::BadPath], "{source}");
         assert!(mount(source).text().contains("are not expanded"), "{source}");
@@ -322,8 +343,9 @@ fn r_19_nothing_is_expanded_in_paths() {
     }
 }
 
+// R-19
 #[test]
-fn r_19_twin_an_absolute_path_is_taken() {
+fn an_absolute_path_is_accepted() {
     let world = World::new();
     let source = world.root().join("w/data");
     world.write("w/data/x", "");
@@ -333,16 +355,18 @@ fn r_19_twin_an_absolute_path_is_taken() {
     assert_eq!(mounts[0].target, Path::new("/data"));
 }
 
+// R-20
 #[test]
-fn r_20_sources_start_at_the_directory_of_the_file() {
+fn relative_sources_start_at_the_directory_of_their_file() {
     for (source, place) in [("./data", "w/.sandboxc/data"), ("data", "w/.sandboxc/data"), ("../data", "w/data")] {
         let world = mount(source);
         assert_eq!(world.resolved().mounts[0].source, world.root().join(place), "{source}");
     }
 }
 
+// R-22
 #[test]
-fn r_22_mounts_are_structured_and_never_split() {
+fn mounts_are_structured_and_never_split() {
     for text in ["/x", "/x:/y", "/x:/y:ro", "/x:/y:ro:z", "C:\\\\x:/y"] {
         assert_eq!(refused(&format!("mounts: [\"{text}\"]")), [Code::WrongType], "{text}");
     }
@@ -360,8 +384,9 @@ fn r_22_mounts_are_structured_and_never_split() {
     assert!(mounts[0].read_only, "read-only unless it says otherwise");
 }
 
+// R-25
 #[test]
-fn r_25_ports_out_of_range_are_refused() {
+fn ports_out_of_range_are_refused() {
     for entry in ["a.example.com:0", "a.example.com:65536", "{host: a.example.com, ports: [0]}"] {
         assert_eq!(refused(&format!("network: {{allow: [{entry}]}}")), [Code::BadPort], "{entry}");
     }

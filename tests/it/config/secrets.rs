@@ -89,15 +89,17 @@ fn credentials_reach_the_policy() {
     assert!(inspection.credentials.is_empty());
 }
 
+//
 #[test]
-fn r_85_headers_are_the_services_own() {
+fn a_credential_names_the_headers_of_its_service() {
     let policy = world().resolved().policy;
     let CredentialKind::Masked { headers } = &policy.credentials[0].kind else { panic!() };
     assert_eq!(headers.iter().collect::<Vec<_>>(), ["authorization", "x-api-key"]);
 }
 
+//
 #[test]
-fn r_88_a_credential_needs_the_inspecting_tier() {
+fn a_credential_needs_a_host_that_can_be_inspected() {
     let world = world();
     world.server("version: 1\ndefaults: {network: {sandbox_enabled: false}, masked_secrets: {A: {value: !env A, scopes: [api.example.com]}}}\n");
     assert!(world.codes().contains(&Code::NotEnforceable), "{}", world.text());
@@ -110,8 +112,9 @@ fn r_88_a_credential_needs_the_inspecting_tier() {
     assert_eq!(policy.decide("api.github.com", 443).tier, Tier::Passthrough);
 }
 
+//
 #[test]
-fn r_89_a_missing_value_stops_the_start_and_names_its_line() {
+fn a_missing_value_stops_the_start_and_names_its_line() {
     for (change, key, words) in [
         ("unset", "secrets.NPM_TOKEN", "no such file"),
         ("env", "masked_secrets.A_TOKEN.value", "no variable `TOKEN`"),
@@ -168,8 +171,9 @@ fn a_credential_below_six_characters_is_refused_and_a_plain_secret_below_four_is
     }
 }
 
+//
 #[test]
-fn r_89_twin_one_line_feed_at_the_end_of_a_file_is_dropped() {
+fn one_line_feed_at_the_end_of_a_secret_file_is_dropped() {
     let world = world();
     for (content, value) in [("x", "x"), ("x\n", "x"), ("x\r\n", "x"), (" x ", " x ")] {
         world.write("c/sandboxc/npm", content);
@@ -177,8 +181,9 @@ fn r_89_twin_one_line_feed_at_the_end_of_a_file_is_dropped() {
     }
 }
 
+//
 #[test]
-fn r_91_a_secret_that_was_removed_is_gone() {
+fn a_secret_that_was_removed_is_gone() {
     let mut world = world();
     assert!(read(&world).unwrap().masked.contains_key("A_TOKEN"));
     world.inputs.env.insert("TOKEN".to_owned(), "changed".to_owned());
