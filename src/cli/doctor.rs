@@ -12,14 +12,14 @@ use crate::runtime::doctor::{Check, Level, Subject, examine, session};
 use crate::runtime::podman::Podman;
 use crate::runtime::registry::Registry;
 
-/// A name that resolves wherever names do, for a config that allows none.
+/// The name to resolve if the config allows no exact host.
 const ANY_NAME: &str = "example.com";
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -28,7 +28,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let podman = Podman::apart()?;
     let mut resolved = resolved(&context, &args.config, podman.empty_dir())?;
-    // What the host can keep does not depend on whether the config here wants it.
+    // The host is checked even if the config switches the sandbox off.
     resolved.sandbox_enabled.value = true;
     let session = session()?;
     let plan = plan(Request {
@@ -49,7 +49,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
         git_files: context.git_files()?,
     };
     let checks = examine(&subject);
-    let ok = checks.iter().all(|check| check.level != Level::Broken);
+    let ok = checks.iter().all(|check| check.level != Level::Fail);
     if args.json {
         print(&format!("{}\n", json!({ "ok": ok, "checks": checks })))?;
     } else {
@@ -58,13 +58,13 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     Ok(u8::from(!ok))
 }
 
-/// The config in force here, else (in a home directory, say, or with errors in it) what holds without a repo.
+/// The config in force here. Without one (in a home directory, for example) or with errors in it: the config of an empty repo.
 fn resolved(context: &Context, args: &ConfigArgs, empty: &std::path::Path) -> Result<Resolved, Failure> {
     let here = context.load(args, false)?;
     if let Some(resolved) = here.resolved.filter(|_| !here.diagnostics.has_errors()) {
         return Ok(resolved);
     }
-    say("sandboxc: the config here is not used (`sandboxc validate` says why); looking at the host alone");
+    say("sandboxc: ignoring the config in this directory (`sandboxc validate` shows why) and checking the host only");
     let bare = ConfigArgs { repo: Some(empty.to_owned()), ..args.clone() };
     context.resolve(&bare, false)
 }
@@ -80,18 +80,18 @@ fn name_to_resolve(resolved: &Resolved) -> String {
 fn text(checks: &[Check]) -> String {
     let line = |check: &Check| {
         let mark = match check.level {
-            Level::Kept => "kept",
-            Level::Warning => "warn",
-            Level::Broken => "NOT ",
+            Level::Ok => "ok  ",
+            Level::Warn => "warn",
+            Level::Fail => "FAIL",
         };
-        let mend = check.mend.as_ref().map_or_else(String::new, |mend| format!("      mend: {mend}\n"));
-        format!("{mark}  {}: {}\n{mend}", check.promise, check.found)
+        let fix = check.fix.as_ref().map_or_else(String::new, |fix| format!("      fix: {fix}\n"));
+        format!("{mark}  {}: {}\n{fix}", check.promise, check.found)
     };
-    let broken = checks.iter().filter(|check| check.level == Level::Broken).count();
-    let end = match broken {
-        0 => "every promise can be kept\n".to_owned(),
-        1 => "1 promise cannot be kept\n".to_owned(),
-        n => format!("{n} promises cannot be kept\n"),
+    let failed = checks.iter().filter(|check| check.level == Level::Fail).count();
+    let end = match failed {
+        0 => "this host can keep every promise\n".to_owned(),
+        1 => "this host cannot keep 1 promise\n".to_owned(),
+        n => format!("this host cannot keep {n} promises\n"),
     };
     checks.iter().map(line).chain([end]).collect()
 }

@@ -1,4 +1,4 @@
-//! Can this host keep every promise? Each check looks for itself; where a version says little, a container is tried.
+//! The checks of `sandboxc doctor`: whether this host can keep every promise. Where version numbers say little, a check starts a container.
 
 mod agent;
 mod defaults;
@@ -21,73 +21,73 @@ use crate::plan::Plan;
 use defaults::Places;
 pub use probe::session;
 
-/// What gives a user the ids that containers need.
-pub const MEND_IDS: &str =
+/// The command that gives a user the subordinate ids that containers need.
+pub const FIX_IDS: &str =
     "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER && podman system migrate";
 
-/// What confines an agent by `SELinux`.
-pub const MEND_LABEL: &str = "install packaging/selinux and write `selinux: type:sandboxc_agent.process` into the server file, or `selinux: relabel` \
+/// How to confine an agent with `SELinux`.
+pub const FIX_LABEL: &str = "install packaging/selinux and write `selinux: type:sandboxc_agent.process` into the server file, or `selinux: relabel` \
      (docs/selinux.md)";
 
-/// How a promise stands.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// It can be kept.
-    Kept,
-    /// It can, but somebody should know something.
-    Warning,
-    /// It cannot.
-    Broken,
+    /// The promise can be kept.
+    Ok,
+    /// The promise can be kept, with a limitation that the owner of the host should know.
+    Warn,
+    /// The promise cannot be kept.
+    Fail,
 }
 
-/// One promise.
+/// One promise, and whether this host can keep it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// A word for scripts.
+    /// The check's name, for scripts.
     pub check: &'static str,
-    /// What is promised.
+    /// The promise, as a sentence.
     pub promise: &'static str,
-    /// How it stands.
+    /// Whether it can be kept.
     pub level: Level,
-    /// What was seen.
+    /// What the check found.
     pub found: String,
-    /// The command (or the file) that mends it.
-    pub mend: Option<String>,
+    /// The command, or the change to a file, that fixes it.
+    pub fix: Option<String>,
 }
 
 impl Check {
-    fn kept(check: &'static str, promise: &'static str, found: impl Into<String>) -> Self {
-        Self { check, promise, level: Level::Kept, found: found.into(), mend: None }
+    fn ok(check: &'static str, promise: &'static str, found: impl Into<String>) -> Self {
+        Self { check, promise, level: Level::Ok, found: found.into(), fix: None }
     }
 
-    fn broken(check: &'static str, promise: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { check, promise, level: Level::Broken, found: found.into(), mend: Some(mend.into()) }
+    fn fail(check: &'static str, promise: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { check, promise, level: Level::Fail, found: found.into(), fix: Some(fix.into()) }
     }
 
-    fn warning(self, mend: impl Into<String>) -> Self {
-        Self { level: Level::Warning, mend: Some(mend.into()), ..self }
+    fn warn(self, fix: impl Into<String>) -> Self {
+        Self { level: Level::Warn, fix: Some(fix.into()), ..self }
     }
 }
 
-/// What is to be asked about.
+/// What the checks look at.
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// podman, in an empty directory.
+    /// podman, started in an empty directory.
     pub podman: &'a Podman,
-    /// Where sessions live; `None` without a runtime directory.
+    /// The registry of sessions; `None` without a runtime directory.
     pub registry: Option<&'a Registry>,
-    /// `$XDG_RUNTIME_DIR`, as it is set.
+    /// `$XDG_RUNTIME_DIR`, unverified.
     pub runtime_dir: Option<PathBuf>,
-    /// A plan of the config in force: its images and networks are the ones that are tried.
+    /// A plan made from the config in force. The checks use its images and networks.
     pub plan: &'a Plan,
     /// A name that should resolve.
     pub name: String,
-    /// git's config files outside of repositories.
+    /// git's system and user config files.
     pub git_files: Vec<PathBuf>,
 }
 
-/// Every check, side by side, in a fixed order.
+/// Runs all checks in parallel and returns their results in a fixed order.
 pub fn examine(subject: &Subject<'_>) -> Vec<Check> {
     thread::scope(|scope| {
         let groups: Vec<thread::ScopedJoinHandle<'_, Vec<Check>>> = vec![
@@ -105,15 +105,15 @@ pub fn examine(subject: &Subject<'_>) -> Vec<Check> {
 }
 
 fn fault() -> Check {
-    Check::broken("internal", "doctor itself works", "a check ended early", "report it as a fault of sandboxc")
+    Check::fail("internal", "doctor runs every check", "a check panicked", "report this as a bug in sandboxc")
 }
 
-/// What podman said, for `found`.
+/// The text of an error, for `Check::found`.
 fn told(error: &RuntimeError) -> String {
     error.to_string()
 }
 
-/// The resolver that the routers ask.
+/// The resolver that routers query.
 fn resolver(plan: &Plan) -> IpAddr {
     let first = plan.network.as_ref().and_then(|net| net.upstream_dns.iter().find(|a| a.is_ipv4()).copied());
     first.unwrap_or(crate::plan::HOST_RESOLVER.into())

@@ -7,7 +7,7 @@ use super::RuntimeError;
 use super::cgroup::Cgroup;
 use super::conmon::{all_run, settle};
 use super::ctrlog;
-use super::doctor::{MEND_IDS, MEND_LABEL};
+use super::doctor::{FIX_IDS, FIX_LABEL};
 use super::fault::point;
 use super::pins::{HostMount, Pins};
 use super::podman::Podman;
@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
         let Some(role) = unlabeled.then(selinux::role_without_unconfined).flatten() else { return Ok(()) };
         Err(SetupError::Failed(RuntimeError::Host(format!(
             "SELinux lets the role {role} of this login run no container without a label (spc_t), which `selinux: disable`, the \
-             default, asks for; {MEND_LABEL}"
+             default, asks for; {FIX_LABEL}"
         ))))
     }
 
@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
             && ids.iter().any(|word| said.contains(word))
         {
             return RuntimeError::Host(format!(
-                "this user's subordinate ids do not reach; `{MEND_IDS}` gives 65536 ({said})"
+                "this user's subordinate ids do not reach; `{FIX_IDS}` gives 65536 ({said})"
             ));
         }
         for container in self.plan.pods().flat_map(Pod::containers) {

@@ -1,4 +1,4 @@
-//! `doctor` on a host that keeps every promise but the limits (no controller is delegated in the test host).
+//! `doctor` on a host where everything but the limits holds (the test host delegates no controllers).
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn level<'a>(checks: &'a [Value], name: &str) -> &'a str {
 }
 
 #[test]
-fn what_this_host_keeps_and_what_it_does_not() {
+fn each_check_reports_its_level() {
     let sandbox = Sandbox::alone();
     let start = std::time::Instant::now();
     let (exit, all) = checks(&sandbox, &[]);
@@ -40,30 +40,30 @@ fn what_this_host_keeps_and_what_it_does_not() {
         "internal-network",
         "resolver",
     ] {
-        assert_eq!(level(&all, name), "kept", "{name}: {all:#?}");
+        assert_eq!(level(&all, name), "ok", "{name}: {all:#?}");
     }
-    assert_eq!(level(&all, "bare-repository"), "warning", "git says nothing of it by itself");
+    assert_eq!(level(&all, "bare-repository"), "warn", "git has no such setting by default");
     let swapless = std::fs::read_to_string("/proc/meminfo").unwrap().contains("SwapTotal:             0 kB");
-    assert_eq!(level(&all, "secrets-in-memory"), if swapless { "kept" } else { "warning" });
+    assert_eq!(level(&all, "secrets-in-memory"), if swapless { "ok" } else { "warn" });
     let delegated = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap().contains("memory");
-    assert_eq!(level(&all, "controllers"), if delegated { "kept" } else { "broken" });
-    assert_eq!(exit, i32::from(!delegated), "one broken promise is exit code 1");
-    assert!(all.iter().filter(|check| check["level"] != "kept").all(|check| check["mend"].is_string()));
+    assert_eq!(level(&all, "controllers"), if delegated { "ok" } else { "fail" });
+    assert_eq!(exit, i32::from(!delegated), "one failed check gives exit code 1");
+    assert!(all.iter().filter(|check| check["level"] != "ok").all(|check| check["fix"].is_string()));
     assert_eq!(left_over(), [""; 0]);
     let words = text(&sandbox.command(&["doctor"]).output().unwrap().stdout);
-    assert!(words.contains("kept  an internal network has no way out: tried") && words.contains("mend: "), "{words}");
+    assert!(words.contains("ok    the internal network has no route out: ") && words.contains("fix: "), "{words}");
 }
 
 #[test]
-fn what_is_broken_is_found_by_trying() {
+fn broken_parts_of_a_host_fail() {
     let server = format!("{SERVER}  upstream_dns: [203.0.113.99]\n");
     let sandbox = Sandbox::alone_with(crate::harness::REPO, &server);
     let (_, all) = checks(&sandbox, &[("SANDBOXC_IMAGE", "localhost/not-there:1")]);
-    assert_eq!((level(&all, "resolver"), level(&all, "agent-image")), ("broken", "broken"), "{all:#?}");
+    assert_eq!((level(&all, "resolver"), level(&all, "agent-image")), ("fail", "fail"), "{all:#?}");
     let (_, all) =
         checks(&sandbox, &[("SANDBOXC_ROUTER_IMAGE", "localhost/not-there:1"), ("XDG_RUNTIME_DIR", "/gone")]);
-    assert_eq!((level(&all, "router-image"), level(&all, "runtime-dir")), ("broken", "broken"));
+    assert_eq!((level(&all, "router-image"), level(&all, "runtime-dir")), ("fail", "fail"));
     let (_, all) = checks(&sandbox, &[("PATH", "/nowhere")]);
-    assert_eq!((level(&all, "podman"), level(&all, "internal-network")), ("broken", "broken"));
+    assert_eq!((level(&all, "podman"), level(&all, "internal-network")), ("fail", "fail"));
     assert_eq!(left_over(), [""; 0]);
 }

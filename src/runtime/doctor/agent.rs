@@ -1,18 +1,18 @@
-//! The agent: its image, its home, and what it would start with.
+//! Checks of the agent: its image, its home volume and its confinement.
 
 use std::fs;
 use std::time::SystemTime;
 
 use super::super::{seccomp, selinux};
-use super::{Check, MEND_LABEL, Subject, told};
+use super::{Check, FIX_LABEL, Subject, told};
 use crate::config::SHARED_HOME;
 use crate::emit::posture_args;
 use crate::plan::pod::{Label, Source};
 
-/// Days after which an image lacks security updates.
+/// The age in days from which an image counts as lacking security updates.
 const OLD: u64 = 30;
 
-/// podman's init inside, which every image gets.
+/// podman's init, which is in every container, whatever its image holds.
 const INIT: &str = "[\"/run/podman-init\",\"--version\"]";
 
 pub(super) fn checks(subject: &Subject<'_>) -> Vec<Check> {
@@ -29,18 +29,18 @@ pub(super) fn checks(subject: &Subject<'_>) -> Vec<Check> {
 }
 
 fn age(subject: &Subject<'_>, reference: &str) -> Check {
-    let promise = "the agent's image has the security updates of this month";
-    let made = match subject.podman.describe("asking for the image's age", &[reference]) {
+    let promise = "the agent's image is recent enough to have security updates";
+    let made = match subject.podman.describe("reading the image's age", &[reference]) {
         Ok(all) => all.first().and_then(|image| day(image.get("Created")?.as_str()?)).unwrap_or(0),
-        Err(error) => return Check::kept("image-age", promise, told(&error)).warning("sandboxc image build agent"),
+        Err(error) => return Check::ok("image-age", promise, told(&error)).warn("sandboxc image build agent"),
     };
     let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / (24 * 3600);
     let age = today.saturating_sub(made);
-    let check = Check::kept("image-age", promise, format!("{reference} is {age} days old"));
+    let check = Check::ok("image-age", promise, format!("{reference} is {age} days old"));
     match age < OLD {
         true => check,
-        false if reference.starts_with("localhost/") => check.warning("sandboxc image build agent"),
-        false => check.warning(format!("podman pull {reference}")),
+        false if reference.starts_with("localhost/") => check.warn("sandboxc image build agent"),
+        false => check.warn(format!("podman pull {reference}")),
     }
 }
 
@@ -57,25 +57,25 @@ fn day(date: &str) -> Option<u64> {
     days.checked_sub(719_468)
 }
 
-/// Tried with everything that confines the agent, its label included.
+/// Starts a container with everything that confines the agent, its label included.
 fn start(subject: &Subject<'_>, reference: &str) -> Check {
-    let (check, promise) = ("agent-start", "a container with the agent's rights starts");
+    let (check, promise) = ("agent-start", "a container confined like the agent starts");
     let (pod, container) = (&subject.plan.agent, &subject.plan.agent.main);
     let name = format!("{}-start", pod.name);
     let mut args = vec!["run".to_owned(), "--rm".to_owned(), "--network=none".to_owned(), format!("--name={name}")];
     args.extend(posture_args(container));
     args.push(format!("--userns={}", pod.userns));
     args.extend([format!("--entrypoint={INIT}"), reference.to_owned()]);
-    match subject.podman.call("a container with the agent's rights", &args, None) {
-        Ok(_) => Check::kept(check, promise, "tried"),
+    match subject.podman.call("starting a container confined like the agent", &args, None) {
+        Ok(_) => Check::ok(check, promise, "started one"),
         Err(error) if selinux::is_enforcing() => {
-            Check::broken(check, promise, format!("{}; SELinux is enforcing", told(&error)), MEND_LABEL)
+            Check::fail(check, promise, format!("{}; SELinux is enforcing", told(&error)), FIX_LABEL)
         }
-        Err(error) => Check::broken(check, promise, told(&error), "the lines above first"),
+        Err(error) => Check::fail(check, promise, told(&error), "fix the failures above first"),
     }
 }
 
-/// The volume that all repos shared in earlier versions.
+/// Finds the volume that all repos shared in earlier versions.
 fn home(subject: &Subject<'_>) -> Option<Check> {
     let own = subject.plan.agent.main.mounts.iter().find_map(|mount| match &mount.source {
         Source::Volume(volume) if mount.name == "home" => Some(volume.as_str()),
@@ -83,34 +83,34 @@ fn home(subject: &Subject<'_>) -> Option<Check> {
     })?;
     let shared = own != SHARED_HOME && subject.podman.has_volume(SHARED_HOME).unwrap_or(false);
     shared.then(|| {
-        Check::kept("home", "what one repo leaves at home, no other runs", format!("a home of its own, {own}; the volume {SHARED_HOME} is still here"))
-            .warning(format!(
-                "`home: shared` in the server file goes on using it; `podman volume export {SHARED_HOME} | podman volume import {own} -` \
-                 copies it; `podman volume rm {SHARED_HOME}` removes it"
+        Check::ok("home", "repos do not share a home volume", format!("this repo uses {own}; the volume {SHARED_HOME} of an earlier version still exists"))
+            .warn(format!(
+                "to use it, write `home: shared` in the server file; to copy it, run `podman volume export {SHARED_HOME} | podman volume import {own} -`; \
+                 to remove it, run `podman volume rm {SHARED_HOME}`"
             ))
     })
 }
 
 fn label(label: &Label, enforcing: bool) -> Option<Check> {
-    let (check, promise) = ("selinux", "SELinux confines what runs inside");
+    let (check, promise) = ("selinux", "SELinux confines the containers");
     let role = selinux::role_without_unconfined();
     enforcing.then(|| match (label, role) {
         (Label::Disabled, Some(role)) => {
             let found = format!(
-                "the role {role} of this login may run no container without a label, and `selinux` is `disable`"
+                "the SELinux role {role} of this login cannot run containers without a label, and `selinux` is `disable`"
             );
-            Check::broken(check, promise, found, MEND_LABEL)
+            Check::fail(check, promise, found, FIX_LABEL)
         }
         (Label::Disabled, None) => {
-            Check::kept(check, promise, "router and forwarder are confined, the agent is not (spc_t)")
-                .warning(MEND_LABEL)
+            Check::ok(check, promise, "router and forwarder are confined; the agent is not (spc_t)")
+                .warn(FIX_LABEL)
         }
-        (Label::Type(name), _) => Check::kept(check, promise, format!("the agent has the type {name}")),
-        (Label::Confined, _) => Check::kept(check, promise, "the agent has the label of containers"),
+        (Label::Type(name), _) => Check::ok(check, promise, format!("the agent has the type {name}")),
+        (Label::Confined, _) => Check::ok(check, promise, "the agent has podman's default label"),
     })
 }
 
-/// The kernel says so itself, on x86; elsewhere the firmware does.
+/// Whether this machine is virtual, according to the CPU flags on x86 and to the firmware elsewhere.
 fn is_virtual() -> bool {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flagged =
@@ -120,17 +120,17 @@ fn is_virtual() -> bool {
         || std::path::Path::new("/proc/device-tree/hypervisor").exists()
 }
 
-/// A vsock leads to the hypervisor, past every network namespace.
+/// Vsocks connect to the hypervisor, whatever the network namespace.
 fn vsock(is_virtual: bool, permitted: bool) -> Option<Check> {
-    let (check, promise) = ("vsock", "no socket leads from a sandbox to the hypervisor");
+    let (check, promise) = ("vsock", "sandboxes cannot open sockets to the hypervisor");
     is_virtual.then(|| match permitted {
-        false => Check::kept(check, promise, "this machine is virtual, and podman's filter of system calls refuses AF_VSOCK"),
-        true => Check::kept(
+        false => Check::ok(check, promise, "this is a virtual machine, and podman's seccomp profile denies AF_VSOCK"),
+        true => Check::ok(
             check,
             promise,
-            "this machine is virtual; `run` and `install` close AF_VSOCK, which podman's own filter of system calls leaves open",
+            "this is a virtual machine, and podman's seccomp profile permits AF_VSOCK; only `run` and `install` deny it",
         )
-        .warning("podman 5.8 or newer, for manifests, scripts and units that were compiled elsewhere"),
+        .warn("update to podman 5.8 if you use manifests, scripts or units that were compiled elsewhere"),
     })
 }
 
@@ -148,15 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_machine_and_an_unconfined_agent_are_said() {
+    fn a_virtual_machine_and_an_unconfined_agent_are_reported() {
         assert_eq!(vsock(false, true), None);
-        assert_eq!(vsock(true, false).unwrap().level, Level::Kept);
-        assert!(vsock(true, true).unwrap().mend.unwrap().contains("5.8"));
+        assert_eq!(vsock(true, false).unwrap().level, Level::Ok);
+        assert!(vsock(true, true).unwrap().fix.unwrap().contains("5.8"));
         assert_eq!(label(&Label::Disabled, false), None);
         let open = label(&Label::Disabled, true).unwrap();
-        assert_eq!(open.level, Level::Warning);
-        assert!(open.found.contains("spc_t") && open.mend.unwrap().contains("packaging/selinux"));
-        assert_eq!(label(&Label::Type("a.process".to_owned()), true).unwrap().level, Level::Kept);
-        assert_eq!(label(&Label::Confined, true).unwrap().level, Level::Kept);
+        assert_eq!(open.level, Level::Warn);
+        assert!(open.found.contains("spc_t") && open.fix.unwrap().contains("packaging/selinux"));
+        assert_eq!(label(&Label::Type("a.process".to_owned()), true).unwrap().level, Level::Ok);
+        assert_eq!(label(&Label::Confined, true).unwrap().level, Level::Ok);
     }
 }

@@ -1,4 +1,4 @@
-//! What this host's own podman configuration would give to every container, key by key.
+//! Finds the keys by which this host's podman configuration would change every container.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use toml::{Table, Value};
 use super::Check;
 use crate::emit::defaults;
 
-/// What distributions' own file says without meaning more than podman's built-in default.
+/// Settings in distributions' files that equal podman's built-in default.
 const HARMLESS: [(&str, &str); 1] = [("default_sysctls", "net.ipv4.ping_group_range=0 0")];
 
-/// Where this user's podman looks (containers.conf(5), containers-mounts.conf(5)).
+/// Where this user's podman reads its configuration (containers.conf(5), containers-mounts.conf(5)).
 #[derive(Debug)]
 pub(super) struct Places {
     /// `$HOME`.
     pub(super) home: Option<PathBuf>,
-    /// `$XDG_CONFIG_HOME`, or what it stands for.
+    /// `$XDG_CONFIG_HOME`, or its default.
     pub(super) config: Option<PathBuf>,
-    /// `$CONTAINERS_CONF`, instead of all others, and `$CONTAINERS_CONF_OVERRIDE`, after them.
+    /// `$CONTAINERS_CONF`, which replaces all others, and `$CONTAINERS_CONF_OVERRIDE`, which is read after them.
     pub(super) named: [Option<PathBuf>; 2],
-    /// `/`, but for tests.
+    /// `/`, except in tests.
     pub(super) root: PathBuf,
 }
 
@@ -56,7 +56,7 @@ impl Places {
         all
     }
 
-    /// The `mounts.conf` in force: the first that is there.
+    /// The `mounts.conf` in force: the first that exists.
     fn mounts(&self) -> Option<PathBuf> {
         let user = self.home.iter().map(|home| home.join(".config/containers/mounts.conf"));
         let system =
@@ -75,16 +75,16 @@ fn drop_ins(dir: &Path) -> Vec<PathBuf> {
 pub(super) fn check(places: &Places) -> Check {
     let found = keys(places);
     let check =
-        |found: String| Check::kept("defaults", "no default of this host's podman reaches into a sandbox", found);
+        |found: String| Check::ok("defaults", "this host's podman configuration does not change sandboxes", found);
     match found.is_empty() {
-        true => check("containers.conf and mounts.conf add nothing to containers".to_owned()),
-        false => check(format!("kept out of sandboxes: {}", found.join(", "))).warning(
-            "nothing, for `run`, scripts and units; take the keys away before you give a manifest to `podman kube play` alone",
+        true => check("containers.conf and mounts.conf change no containers".to_owned()),
+        false => check(format!("sandboxc overrides {}", found.join(", "))).warn(
+            "not needed for `run`, scripts and units; remove these keys before you play a manifest with `podman kube play`",
         ),
     }
 }
 
-/// Each key that would have mattered, with its file.
+/// The keys that would change a container, each with its file.
 fn keys(places: &Places) -> Vec<String> {
     let ours: Table = defaults::text().parse().unwrap_or_default();
     let mut all = Vec::new();
@@ -151,7 +151,7 @@ mod tests {
             "[containers]\npids_limit = 0\nvolumes = []\nutsns = \"private\"\n[engine]\nruntime = \"crun\"\n",
         );
         assert_eq!(keys(&plain), [""; 0]);
-        assert_eq!(check(&plain).level, super::super::Level::Kept);
+        assert_eq!(check(&plain).level, super::super::Level::Ok);
         write(
             "config/containers/containers.conf.d/a.conf",
             "[containers]\nenv = [\"A=1\", {append = true}]\nlabel = false\n",

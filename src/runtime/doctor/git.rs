@@ -1,4 +1,4 @@
-//! Whether git on this host obeys a repository that nobody has named.
+//! Checks whether git on this host uses bare repositories that it finds in a workspace.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use super::Check;
 use crate::config::git::settings;
 
-/// `safe.bareRepository` (git-config(1)): unless it is `explicit`, a directory with the shape of a repository is one, and
-/// a command may leave such a directory anywhere in a workspace.
+/// Reads `safe.bareRepository` (git-config(1)). Unless it is `explicit`, git uses any directory that looks like a bare
+/// repository, and a command can leave one anywhere in a workspace.
 pub(super) fn bare_repositories(files: &[PathBuf]) -> Check {
-    let (check, promise) = ("bare-repository", "git obeys no repository that is just a directory of the workspace");
+    let (check, promise) = ("bare-repository", "git ignores bare repositories that it finds in a workspace");
     let texts = files.iter().filter_map(|path| fs::read_to_string(path).ok());
     let value = texts.flat_map(|text| settings(&text)).rfind(|setting| setting.is("safe", "barerepository"));
     match value.map(|setting| setting.value) {
-        Some(value) if value == "explicit" => Check::kept(check, promise, "safe.bareRepository is explicit"),
-        Some(value) => Check::kept(check, promise, format!("safe.bareRepository is {value}")).warning(MEND),
-        None => Check::kept(check, promise, "safe.bareRepository is not set").warning(MEND),
+        Some(value) if value == "explicit" => Check::ok(check, promise, "safe.bareRepository is explicit"),
+        Some(value) => Check::ok(check, promise, format!("safe.bareRepository is {value}")).warn(FIX),
+        None => Check::ok(check, promise, "safe.bareRepository is not set").warn(FIX),
     }
 }
 
-const MEND: &str = "git config --global safe.bareRepository explicit";
+const FIX: &str = "git config --global safe.bareRepository explicit";
 
 #[cfg(test)]
 mod tests {
@@ -27,14 +27,14 @@ mod tests {
     use crate::runtime::doctor::Level;
 
     #[test]
-    fn the_last_word_counts() {
+    fn the_last_setting_counts() {
         let dir = tempfile::tempdir().unwrap();
         let (system, own) = (dir.path().join("a"), dir.path().join("b"));
         let level = || bare_repositories(&[system.clone(), own.clone()]).level;
-        assert_eq!(level(), Level::Warning);
+        assert_eq!(level(), Level::Warn);
         fs::write(&system, "[safe]\n\tbareRepository = explicit\n").unwrap();
-        assert_eq!(level(), Level::Kept);
+        assert_eq!(level(), Level::Ok);
         fs::write(&own, "[safe]\n\tbareRepository = all\n").unwrap();
-        assert_eq!(level(), Level::Warning);
+        assert_eq!(level(), Level::Warn);
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel and systemd say about this user, read from their files.
+//! Checks of the kernel and systemd, read from their files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,10 +11,10 @@ use super::super::call::{Call, run};
 use super::super::registry::Registry;
 use super::{Check, Subject, told};
 
-/// Certificates of the day are not valid before this (2026-01-01): a clock that is behind it is wrong.
+/// 2026-01-01, as seconds since 1970. A clock that shows an earlier time is wrong.
 const NOT_BEFORE: u64 = 1_767_225_600;
 
-/// Containers of one session that live at once, each with a key in the kernel.
+/// The containers that one session runs at once. Each uses a key of the kernel's keyring.
 const KEYS_PER_SESSION: u64 = 5;
 
 pub(super) fn checks(subject: &Subject<'_>) -> Vec<Check> {
@@ -36,7 +36,7 @@ pub(super) fn checks(subject: &Subject<'_>) -> Vec<Check> {
     ]
 }
 
-/// Asked, since the variable may be missing or somebody else's, and the name may come from a directory service.
+/// The name of this user, from `id`: `$USER` may be missing or wrong, and the name may come from a directory service.
 fn user_name() -> String {
     let mut command = Command::new("id");
     command.arg("-un");
@@ -47,111 +47,112 @@ fn user_name() -> String {
 }
 
 fn runtime_dir(dir: Option<&Path>, uid: u32) -> Check {
-    let (check, promise) = ("runtime-dir", "state and secrets stay in a directory of this user alone, in memory");
-    let mend = "log in through systemd, or sudo loginctl enable-linger $USER";
-    let Some(dir) = dir else { return Check::broken(check, promise, "XDG_RUNTIME_DIR is not set", mend) };
+    let (check, promise) =
+        ("runtime-dir", "state and secrets are kept in memory, in a directory that only this user can read");
+    let fix = "log in through systemd, or sudo loginctl enable-linger $USER";
+    let Some(dir) = dir else { return Check::fail(check, promise, "XDG_RUNTIME_DIR is not set", fix) };
     match fs::metadata(dir) {
         Ok(meta) if meta.is_dir() && meta.uid() == uid && meta.mode() & 0o777 == 0o700 => {
-            Check::kept(check, promise, dir.display().to_string())
+            Check::ok(check, promise, dir.display().to_string())
         }
         Ok(meta) => {
             let found = format!("{}: owner {}, mode {:o}", dir.display(), meta.uid(), meta.mode() & 0o7777);
-            Check::broken(check, promise, found, mend)
+            Check::fail(check, promise, found, fix)
         }
-        Err(error) => Check::broken(check, promise, format!("{}: {error}", dir.display()), mend),
+        Err(error) => Check::fail(check, promise, format!("{}: {error}", dir.display()), fix),
     }
 }
 
-/// Files of running containers can fill it, and then nothing starts.
+/// Files of running containers can fill the runtime directory; then no container starts.
 fn room(asked: Option<Result<(), RuntimeError>>) -> Check {
     let (check, promise) = ("runtime-room", "the runtime directory has room for another sandbox");
     match asked {
-        Some(Ok(())) => Check::kept(check, promise, "it has"),
-        Some(Err(error)) => Check::broken(check, promise, told(&error), "sandboxc gc"),
-        None => Check::broken(check, promise, "there is no runtime directory", "log in through systemd"),
+        Some(Ok(())) => Check::ok(check, promise, "enough space"),
+        Some(Err(error)) => Check::fail(check, promise, told(&error), "sandboxc gc"),
+        None => Check::fail(check, promise, "no runtime directory", "log in through systemd"),
     }
 }
 
-/// Without them a limit makes the container runtime refuse the start.
+/// Without these controllers, the container runtime refuses to start a container with limits.
 fn controllers(list: Option<&str>) -> Check {
-    let (check, promise) = ("controllers", "limits of cpu, memory and processes hold");
+    let (check, promise) = ("controllers", "CPU, memory and process limits are enforced");
     let list = list.unwrap_or("");
     let missing: Vec<&str> = ["cpu", "memory", "pids"]
         .into_iter()
         .filter(|&name| !list.split_whitespace().any(|word| word == name))
         .collect();
     if missing.is_empty() {
-        return Check::kept(check, promise, format!("delegated: {}", list.trim()));
+        return Check::ok(check, promise, format!("delegated: {}", list.trim()));
     }
-    let mend = "printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' | sudo install -D -m 644 /dev/stdin \
+    let fix = "printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' | sudo install -D -m 644 /dev/stdin \
                 /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, then log in again";
-    Check::broken(check, promise, format!("not delegated to this user: {}", missing.join(", ")), mend)
+    Check::fail(check, promise, format!("not delegated to this user: {}", missing.join(", ")), fix)
 }
 
-/// The size of all swap, as the kernel writes it (`2097148 kB`); `None` where there is none.
+/// The total size of swap, as the kernel writes it (`2097148 kB`); `None` if the machine has no swap.
 fn swap_of(meminfo: &str) -> Option<&str> {
     let total = meminfo.lines().find_map(|line| line.strip_prefix("SwapTotal:")).unwrap_or("an unknown amount").trim();
     (!total.starts_with("0 ")).then_some(total)
 }
 
 fn swap(meminfo: &str, has_limit: bool) -> Check {
-    let (check, promise) = ("swap", "a memory limit holds, no swap beside it");
+    let (check, promise) = ("swap", "memory limits cannot be evaded with swap");
     let Some(total) = swap_of(meminfo) else {
-        return Check::kept(check, promise, "this machine has no swap");
+        return Check::ok(check, promise, "this machine has no swap");
     };
     match has_limit {
-        true => Check::kept(check, promise, format!("{total} of swap, which the kernel can keep from a container")),
-        false => Check::broken(
+        true => Check::ok(check, promise, format!("{total} of swap, which the kernel can deny to a container")),
+        false => Check::fail(
             check,
             promise,
-            format!("{total} of swap, and no limit for it"),
+            format!("{total} of swap, and the kernel cannot limit its use"),
             "boot with swapaccount=1, or sudo swapoff --all",
         ),
     }
 }
 
-/// A tmpfs is memory like any other. Whether swap is encrypted, or itself in memory, cannot be seen for certain.
+/// The kernel may swap out a tmpfs. Whether swap is encrypted or in memory (zram) cannot be determined reliably.
 fn memory(meminfo: &str) -> Check {
-    let (check, promise) = ("secrets-in-memory", "keys and credentials of a session never reach a disk");
+    let (check, promise) = ("secrets-in-memory", "keys and credentials are never written to a disk");
     match swap_of(meminfo) {
-        None => Check::kept(check, promise, "this machine has no swap"),
-        Some(total) => Check::kept(check, promise, format!("{total} of swap, to which they may be written"))
-            .warning("sudo swapoff --all, or nothing, if the swap is encrypted or in memory (zram)"),
+        None => Check::ok(check, promise, "this machine has no swap"),
+        Some(total) => Check::ok(check, promise, format!("{total} of swap, to which the kernel may write them"))
+            .warn("sudo swapoff --all; not needed if swap is encrypted or in memory (zram)"),
     }
 }
 
 fn linger(user: &str, is_on: bool) -> Check {
-    let check = |found: &str| Check::kept("linger", "installed sandboxes run without a login", found);
+    let check = |found: &str| Check::ok("linger", "installed units run without a login", found);
     match is_on {
-        true => check("linger is on"),
-        false => check("linger is off: they end at logout; `run` does not need it")
-            .warning(format!("sudo loginctl enable-linger {user}")),
+        true => check("lingering is enabled"),
+        false => check("lingering is disabled, so installed units stop at logout (`run` does not need it)")
+            .warn(format!("sudo loginctl enable-linger {user}")),
     }
 }
 
-/// `1000:    17 17/17 17/200 891/20000`: the third and fourth are keys and bytes, used and at most.
+/// Reads a line such as `1000:    17 17/17 17/200 891/20000`. Its fourth field holds the number of keys in use and the quota.
 fn keys(table: &str, uid: u32) -> Check {
-    let (check, promise) = ("keys", "ten more sessions find keys in the kernel");
+    let (check, promise) = ("keys", "the kernel keyring has room for ten more sessions");
     let line = table.lines().find(|line| line.trim_start().starts_with(&format!("{uid}:")));
     let used = line.and_then(|line| line.split_whitespace().nth(3)).and_then(|word| word.split_once('/'));
     let Some((Ok(used), Ok(most))) = used.map(|(used, most)| (used.parse::<u64>(), most.parse::<u64>())) else {
-        return Check::kept(check, promise, "no quota is known");
+        return Check::ok(check, promise, "no quota found");
     };
     let sessions = most.saturating_sub(used) / KEYS_PER_SESSION;
-    let result = Check::kept(check, promise, format!("{used} of {most} used, room for {sessions} sessions"));
+    let result = Check::ok(check, promise, format!("{used} of {most} keys used, room for {sessions} sessions"));
     match sessions >= 10 {
         true => result,
-        false => result.warning("sudo sysctl kernel.keys.maxkeys=2000"),
+        false => result.warn("sudo sysctl kernel.keys.maxkeys=2000"),
     }
 }
 
 fn clock(now: u64, synchronized: bool) -> Check {
-    let (check, promise) = ("clock", "certificates can be judged by the clock");
+    let (check, promise) = ("clock", "the clock is right enough to check certificates");
     if now < NOT_BEFORE {
-        return Check::broken(check, promise, "the clock is years behind", "sudo timedatectl set-ntp true");
+        return Check::fail(check, promise, "the clock is years behind", "sudo timedatectl set-ntp true");
     }
-    let seen = if synchronized { "set from the network" } else { "plausible" };
-    Check::kept(check, promise, seen)
+    let seen = if synchronized { "synchronized" } else { "plausible" };
+    Check::ok(check, promise, seen)
 }
 
 #[cfg(test)]
@@ -161,35 +162,35 @@ mod tests {
 
     #[test]
     fn each_promise_is_judged_by_what_was_read() {
-        use Level::{Broken, Kept, Warning};
-        assert_eq!(controllers(Some("cpuset cpu io memory pids\n")).level, Kept);
+        use Level::{Fail, Ok, Warn};
+        assert_eq!(controllers(Some("cpuset cpu io memory pids\n")).level, Ok);
         assert!(controllers(Some("memory pids")).found.ends_with(": cpu"));
-        assert!(controllers(None).mend.is_some_and(|mend| mend.contains("delegate.conf")));
-        assert_eq!(swap("SwapTotal:             0 kB\n", false).level, Kept);
-        assert_eq!(swap("SwapTotal:       2097148 kB\n", false).level, Broken);
-        assert_eq!(swap("SwapTotal:       2097148 kB\n", true).level, Kept);
-        assert_eq!(memory("SwapTotal:             0 kB\n").level, Kept);
+        assert!(controllers(None).fix.is_some_and(|fix| fix.contains("delegate.conf")));
+        assert_eq!(swap("SwapTotal:             0 kB\n", false).level, Ok);
+        assert_eq!(swap("SwapTotal:       2097148 kB\n", false).level, Fail);
+        assert_eq!(swap("SwapTotal:       2097148 kB\n", true).level, Ok);
+        assert_eq!(memory("SwapTotal:             0 kB\n").level, Ok);
         let swapped = memory("SwapTotal:       2097148 kB\nSwapFree:              0 kB\n");
-        assert_eq!((swapped.level, &*swapped.found), (Warning, "2097148 kB of swap, to which they may be written"));
-        assert!(swapped.mend.is_some_and(|mend| mend.contains("swapoff")));
-        assert_eq!(memory("").level, Warning, "nobody knows");
-        assert_eq!(linger("me", false).mend.unwrap(), "sudo loginctl enable-linger me");
+        assert_eq!((swapped.level, &*swapped.found), (Warn, "2097148 kB of swap, to which they may be written"));
+        assert!(swapped.fix.is_some_and(|fix| fix.contains("swapoff")));
+        assert_eq!(memory("").level, Warn, "the amount of swap is unknown");
+        assert_eq!(linger("me", false).fix.unwrap(), "sudo loginctl enable-linger me");
         let table = "    0:    21 20/20 15/1000000 324/25000000\n 1000:    17 17/17 17/200 891/20000\n";
-        assert_eq!(keys(table, 1000).found, "17 of 200 used, room for 36 sessions");
-        assert_eq!(keys(&table.replace("17/200", "170/200"), 1000).level, Warning);
-        assert_eq!(keys("", 1000).level, Kept);
-        assert_eq!((clock(5, true).level, clock(NOT_BEFORE, false).level), (Broken, Kept));
+        assert_eq!(keys(table, 1000).found, "17 of 200 keys used, room for 36 sessions");
+        assert_eq!(keys(&table.replace("17/200", "170/200"), 1000).level, Warn);
+        assert_eq!(keys("", 1000).level, Ok);
+        assert_eq!((clock(5, true).level, clock(NOT_BEFORE, false).level), (Fail, Ok));
     }
 
     #[test]
-    fn a_runtime_directory_that_others_can_read_is_none() {
+    fn a_runtime_directory_that_others_can_read_fails() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let uid = rustix::process::getuid().as_raw();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(runtime_dir(Some(dir.path()), uid).level, Level::Kept);
+        assert_eq!(runtime_dir(Some(dir.path()), uid).level, Level::Ok);
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         assert!(runtime_dir(Some(dir.path()), uid).found.contains("mode 755"));
-        assert_eq!(runtime_dir(None, uid).level, Level::Broken);
+        assert_eq!(runtime_dir(None, uid).level, Level::Fail);
     }
 }

@@ -1,37 +1,37 @@
-//! podman itself: its version, and what it says about itself.
+//! Checks of podman: its version and what `podman info` reports.
 
 use serde_json::Value;
 
 use super::super::podman::Podman;
-use super::{Check, MEND_IDS, told};
+use super::{Check, FIX_IDS, told};
 use crate::emit::Podman as Version;
 
 type Full = (u32, u32, u32);
 
-/// Known holes, and the first version without each. Distributions mend older versions too, which the number does not
-/// show: hence a warning, no failure.
-const HOLES: [(&str, &str, Full); 3] = [
-    ("CVE-2025-9566", "a link in a volume of files overwrites a file of the host", (5, 6, 1)),
+/// Known vulnerabilities and the first fixed version of each. Distributions also patch older versions, which the version
+/// number does not show, so these only warn.
+const VULNERABILITIES: [(&str, &str, Full); 3] = [
+    ("CVE-2025-9566", "a link in a ConfigMap volume overwrites a file of the host", (5, 6, 1)),
     ("CVE-2026-57231", "an image can import the host's environment", (5, 8, 4)),
     ("CVE-2026-17106", "see podman's release notes", (6, 1, 1)),
 ];
 
 pub(super) fn version(podman: &Podman) -> Vec<Check> {
     let promise = "podman is 5.4 or newer";
-    let mend = "install podman 5.4 or newer (Debian 13, Ubuntu 25.04, Fedora 41 and later have it)";
+    let fix = "install podman 5.4 or newer (Debian 13, Ubuntu 25.04, Fedora 41 and later have it)";
     let text = match podman.call("podman --version", &["--version"], None) {
         Ok(text) => text,
-        Err(error) => return vec![Check::broken("podman", promise, told(&error), mend)],
+        Err(error) => return vec![Check::fail("podman", promise, told(&error), fix)],
     };
     match text.parse::<Version>() {
         Ok(version) if version >= Version::FLOOR => {
-            vec![Check::kept("podman", promise, text.trim()), holes(full(&text))]
+            vec![Check::ok("podman", promise, text.trim()), vulnerabilities(full(&text))]
         }
-        _ => vec![Check::broken("podman", promise, text.trim(), mend)],
+        _ => vec![Check::fail("podman", promise, text.trim(), fix)],
     }
 }
 
-/// `podman version 5.4.2` as numbers; what is no number counts as 0.
+/// Parses `podman version 5.4.2`. A part that is not a number counts as 0.
 fn full(text: &str) -> Full {
     let word = text.split_whitespace().last().unwrap_or("");
     let mut numbers = word.split(['.', '-', '+', '~']).map(|part| part.parse().unwrap_or(0));
@@ -39,35 +39,35 @@ fn full(text: &str) -> Full {
     (next(), next(), next())
 }
 
-fn holes(version: Full) -> Check {
-    let open: Vec<String> = HOLES
+fn vulnerabilities(version: Full) -> Check {
+    let open: Vec<String> = VULNERABILITIES
         .iter()
         .filter(|(_, _, fixed)| version < *fixed)
-        .map(|(id, what, (a, b, c))| format!("{id} ({what}; mended in {a}.{b}.{c})"))
+        .map(|(id, what, (a, b, c))| format!("{id} ({what}; fixed in {a}.{b}.{c})"))
         .collect();
-    let check = |found: String| Check::kept("podman-holes", "no known hole of podman is open", found);
+    let check = |found: String| Check::ok("podman-vulnerabilities", "podman has no known vulnerabilities", found);
     match open.is_empty() {
-        true => check("none known".to_owned()),
-        false => check(format!("open unless the distribution has mended it: {}", open.join(", ")))
-            .warning("update podman, or look the numbers up in your distribution's security tracker"),
+        true => check("none known for this version".to_owned()),
+        false => check(format!("this version has {}, unless the distribution patched it", open.join(", ")))
+            .warn("update podman, or check your distribution's security tracker"),
     }
 }
 
-/// What `podman info` says. One call, which also shows that podman works at all.
+/// Checks `podman info`, which also shows whether podman works at all.
 pub(super) fn info(podman: &Podman) -> Vec<Check> {
     let promise = "podman works for this user";
     match podman.json("podman info", &["info"]) {
         Ok(values) => judge(values.first().unwrap_or(&Value::Null)),
-        Err(error) => vec![Check::broken("podman-info", promise, told(&error), "podman system migrate")],
+        Err(error) => vec![Check::fail("podman-info", promise, told(&error), "podman system migrate")],
     }
 }
 
 fn judge(info: &Value) -> Vec<Check> {
     let text = |path: &str| info.pointer(path).and_then(Value::as_str).unwrap_or("").to_owned();
     let is = |path: &str| info.pointer(path).and_then(Value::as_bool).unwrap_or(false);
-    let or = |good: bool, check, promise, found: String, mend: &str| match good {
-        true => Check::kept(check, promise, found),
-        false => Check::broken(check, promise, found, mend),
+    let or = |good: bool, check, promise, found: String, fix: &str| match good {
+        true => Check::ok(check, promise, found),
+        false => Check::fail(check, promise, found, fix),
     };
     let (cgroup, manager, backend) =
         (text("/host/cgroupVersion"), text("/host/cgroupManager"), text("/host/networkBackend"));
@@ -82,14 +82,14 @@ fn judge(info: &Value) -> Vec<Check> {
         or(
             is("/host/security/rootless") && !is("/host/serviceIsRemote"),
             "rootless",
-            "containers are rootless, and on this machine",
+            "podman is rootless and local",
             format!("rootless {}, remote {}", is("/host/security/rootless"), is("/host/serviceIsRemote")),
-            "run sandboxc as an unprivileged user of the machine that podman runs on",
+            "run sandboxc as an unprivileged user, on the machine that podman runs on",
         ),
         or(
             cgroup == "v2" && manager == "systemd",
             "cgroup",
-            "cgroup v2 with systemd",
+            "podman uses cgroup v2 and systemd",
             format!("cgroup {cgroup}, manager {manager}"),
             "boot with systemd.unified_cgroup_hierarchy=1, and log in through systemd (ssh, a console, machinectl shell)",
         ),
@@ -98,21 +98,21 @@ fn judge(info: &Value) -> Vec<Check> {
             "subids",
             "this user has 65536 subordinate ids",
             format!("{subids} in one range"),
-            MEND_IDS,
+            FIX_IDS,
         ),
         or(
             backend == "netavark",
             "network-backend",
-            "networks are netavark's",
+            "podman uses netavark",
             if dns.is_empty() { backend } else { dns },
             "set network_backend = \"netavark\" under [network] in containers.conf, then podman system reset",
         ),
         or(
             is("/host/security/seccompEnabled"),
             "seccomp",
-            "system calls are filtered",
+            "podman filters system calls (seccomp)",
             format!("seccomp {}", is("/host/security/seccompEnabled")),
-            "a kernel with CONFIG_SECCOMP_FILTER, and a container runtime built with it",
+            "use a kernel with CONFIG_SECCOMP_FILTER and a container runtime built with seccomp",
         ),
     ]
 }
@@ -124,19 +124,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn versions_and_their_holes() {
+    fn each_version_reports_its_vulnerabilities() {
         assert_eq!(full("podman version 5.4.2\n"), (5, 4, 2));
         assert_eq!(full("podman version 6.0.0-rc1"), (6, 0, 0));
-        let open = |v| holes(v).found;
+        let open = |v| vulnerabilities(v).found;
         assert!(open((5, 4, 2)).contains("9566") && open((5, 4, 2)).contains("57231"));
         assert!(!open((5, 8, 4)).contains("57231") && open((5, 8, 4)).contains("17106"));
-        assert_eq!(holes((6, 1, 1)).level, Level::Kept);
-        assert_eq!(holes((5, 8, 5)).level, Level::Warning);
+        assert_eq!(vulnerabilities((6, 1, 1)).level, Level::Ok);
+        assert_eq!(vulnerabilities((5, 8, 5)).level, Level::Warn);
     }
 
     #[test]
-    fn every_line_of_an_empty_answer_is_broken_and_says_what_to_do() {
+    fn every_check_of_an_empty_answer_fails_with_a_fix() {
         let checks = judge(&json!({}));
-        assert!(checks.iter().all(|check| check.level == Level::Broken && check.mend.is_some()), "{checks:?}");
+        assert!(checks.iter().all(|check| check.level == Level::Fail && check.fix.is_some()), "{checks:?}");
     }
 }

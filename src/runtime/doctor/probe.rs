@@ -1,4 +1,4 @@
-//! Images and networks, tried with a container of the router's image.
+//! Checks of images and networks, with a container of the router's image.
 
 use std::thread;
 use std::time::SystemTime;
@@ -15,9 +15,9 @@ pub(super) fn images(subject: &Subject<'_>) -> Vec<Check> {
     let one = |check, promise, image: &str, make: String| {
         let found = subject.podman.output(&["image", "exists", image], None);
         match found.map(|output| output.status.code()) {
-            Ok(Some(0)) => Check::kept(check, promise, image),
-            Ok(_) => Check::broken(check, promise, format!("{image} is not here"), make),
-            Err(error) => Check::broken(check, promise, told(&error), make),
+            Ok(Some(0)) => Check::ok(check, promise, image),
+            Ok(_) => Check::fail(check, promise, format!("{image} is missing"), make),
+            Err(error) => Check::fail(check, promise, told(&error), make),
         }
     };
     let Some(router) = &subject.plan.router else { return Vec::new() };
@@ -28,17 +28,17 @@ pub(super) fn images(subject: &Subject<'_>) -> Vec<Check> {
     };
     thread::scope(|scope| {
         let first = scope.spawn(|| {
-            one("router-image", "the router's image is here", router, "sandboxc image build router".to_owned())
+            one("router-image", "the router's image exists", router, "sandboxc image build router".to_owned())
         });
-        let second = one("agent-image", "the agent's image is here", agent, make);
+        let second = one("agent-image", "the agent's image exists", agent, make);
         first.join().into_iter().chain([second]).collect()
     })
 }
 
-const NO_ROUTE: (&str, &str) = ("internal-network", "an internal network has no way out");
+const NO_ROUTE: (&str, &str) = ("internal-network", "the internal network has no route out");
 const RESOLVES: (&str, &str) = ("resolver", "the router can resolve names");
 
-/// Two containers side by side, one on each kind of network.
+/// Runs two containers in parallel, one on each kind of network.
 pub(super) fn networks(subject: &Subject<'_>) -> Vec<Check> {
     let (Some(registry), Some(router)) = (subject.registry, &subject.plan.router) else { return Vec::new() };
     match Probe::make(subject.podman, registry, subject.plan, &router.main) {
@@ -48,13 +48,13 @@ pub(super) fn networks(subject: &Subject<'_>) -> Vec<Check> {
             no_route.join().into_iter().chain([resolves]).collect()
         }),
         Err(error) => {
-            let mend = "the lines above first; then podman system reset, if nothing else uses podman here";
-            [NO_ROUTE, RESOLVES].map(|(check, promise)| Check::broken(check, promise, told(&error), mend)).into()
+            let fix = "fix the failures above first; then run podman system reset if nothing else uses podman here";
+            [NO_ROUTE, RESOLVES].map(|(check, promise)| Check::fail(check, promise, told(&error), fix)).into()
         }
     }
 }
 
-/// The plan's networks, made like a session's, so that `gc` knows them if this process dies.
+/// The plan's networks, created like those of a session, so that `gc` removes them if this process dies.
 struct Probe<'a> {
     podman: &'a Podman,
     plan: &'a Plan,
@@ -85,12 +85,12 @@ impl<'a> Probe<'a> {
         state.add_plan(&plan.names.hash)?;
         let probe = Self { podman, plan, router, _state: state };
         for call in network::create_args(plan) {
-            probe.podman.call("making a network", &call, None)?;
+            probe.podman.call("creating a network", &call, None)?;
         }
         Ok(probe)
     }
 
-    /// Runs a shell line in a container of the router's image, with the router's rights.
+    /// Runs a shell script in a container of the router's image, confined like the router.
     fn shell(&self, role: &str, network: &str, more: &[String], script: &str) -> Result<String, RuntimeError> {
         let name = format!("{}-{role}", self.plan.names.agent_pod);
         let mut args = vec!["run".to_owned(), "--rm".to_owned()];
@@ -99,17 +99,17 @@ impl<'a> Probe<'a> {
         args.extend_from_slice(more);
         args.extend(["--entrypoint=/bin/sh".to_owned(), self.router.image.value.reference().to_owned()]);
         args.extend(["-c".to_owned(), script.to_owned()]);
-        self.podman.call("a container of the router's image", &args, None)
+        self.podman.call("running a container of the router's image", &args, None)
     }
 
     fn no_route(&self) -> Check {
         let (check, promise) = NO_ROUTE;
-        let mend = "update netavark; until then run nothing here";
+        let fix = "update netavark, and run no sandbox until then";
         let script = "cat /proc/net/route /proc/net/ipv6_route 2>/dev/null; true";
         match self.shell("no-route", &self.plan.names.internal_network, &[], script) {
-            Ok(routes) if way_out(&routes) => Check::broken(check, promise, "there is a default route", mend),
-            Ok(_) => Check::kept(check, promise, "tried: no default route"),
-            Err(error) => Check::broken(check, promise, told(&error), "sandboxc image build router"),
+            Ok(routes) if way_out(&routes) => Check::fail(check, promise, "found a default route", fix),
+            Ok(_) => Check::ok(check, promise, "no default route"),
+            Err(error) => Check::fail(check, promise, told(&error), "sandboxc image build router"),
         }
     }
 
@@ -117,32 +117,32 @@ impl<'a> Probe<'a> {
         let (check, promise) = RESOLVES;
         let (server, name) = (resolver(self.plan), &subject.name);
         let options = [format!("--dns={server}"), "--dns-opt=timeout:3".to_owned(), "--dns-opt=attempts:1".to_owned()];
-        // Single quotes cannot be in a host name.
+        // A host name cannot contain a single quote.
         let script = format!("getent ahostsv4 '{name}' || echo nothing");
         match self.shell("resolver", &self.plan.names.egress_network, &options, &script) {
-            Ok(said) if said.trim() == "nothing" => Check::broken(
+            Ok(said) if said.trim() == "nothing" => Check::fail(
                 check,
                 promise,
-                format!("{server} has no answer for {name}"),
-                "name resolvers that answer in network.upstream_dns of the server config",
+                format!("{server} does not resolve {name}"),
+                "set network.upstream_dns in the server file to resolvers that answer",
             ),
             Ok(said) => {
                 let address = said.split_whitespace().next().unwrap_or("");
-                Check::kept(check, promise, format!("tried: {server} says that {name} is {address}"))
+                Check::ok(check, promise, format!("{server} resolves {name} to {address}"))
             }
-            Err(error) => Check::broken(check, promise, told(&error), "sandboxc image build router"),
+            Err(error) => Check::fail(check, promise, told(&error), "sandboxc image build router"),
         }
     }
 }
 
 impl Drop for Probe<'_> {
     fn drop(&mut self) {
-        // What is left if this fails is the next `gc`'s to find, by its name.
+        // If this fails, the next `gc` finds the network by its name.
         let _ = self.podman.output(&["network", "rm", "--force", &self.plan.names.internal_network], None);
     }
 }
 
-/// A line of `/proc/net/route` or of `/proc/net/ipv6_route` that leads everywhere.
+/// Whether `/proc/net/route` or `/proc/net/ipv6_route` holds a default route.
 fn way_out(routes: &str) -> bool {
     routes.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -165,7 +165,7 @@ mod tests {
     use super::way_out;
 
     #[test]
-    fn default_routes_of_both_kinds_are_seen() {
+    fn default_routes_of_both_kinds_are_found() {
         let head = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n";
         let inside = "eth0\t00C8D50A\t00000000\t0001\t0\t0\t0\tF8FFFFFF\t0\t0\t0\n";
         let outside = "eth0\t00000000\t01C8D50A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n";
