@@ -1,7 +1,6 @@
-//! Arguments and words for people; one file a command.
+//! The command line: one file per command.
 //!
-//! May depend on every lower floor; the only room besides `runtime` that sees the environment, and the only one that
-//! prints.
+//! May depend on every lower layer. Only this module prints, and only this module and `runtime` read the environment.
 
 mod compile;
 mod context;
@@ -26,7 +25,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::emit::Podman;
 use crate::runtime::exit;
 
-/// Compiles sandboxes into podman manifests that can be read first, and runs them.
+/// Compiles sandboxes into podman manifests that you can review, and runs them
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
@@ -36,65 +35,65 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Write everything that would run: a kube play stream, a script, or a tree with every file
+    /// Write what `run` would apply: a kube play stream, a script, or a directory of files
     Compile(compile::CompileArgs),
-    /// Write the podman secrets that a compiled manifest names, for `podman kube play -`
+    /// Write the podman secrets that a compiled manifest refers to, for `podman kube play -`
     Secrets(secrets::SecretsArgs),
     /// Run a command in a sandbox, with its own streams and exit code
     Run(run::RunArgs),
-    /// Run the configured agent command with ARGS appended, on a terminal
+    /// Run the configured command on a terminal, with ARGS appended
     Agent(run::AgentArgs),
-    /// Print every error in the repo and server config, with positions
+    /// Check the repo and server config and print every error with its position
     Validate(validate::ValidateArgs),
-    /// Say whether a URL or HOST:PORT is allowed, by which rule, and where that rule stands
+    /// Show whether a URL or HOST:PORT is allowed, by which rule, and where that rule is
     Explain(explain::ExplainArgs),
     /// Print the JSON Schema of a config file
     Schema(schema::SchemaArgs),
-    /// Place a sandbox's Quadlet units for the user's systemd; prints the unit to start
+    /// Install a sandbox as Quadlet units of the user's systemd, and print the unit to start
     Install(install::InstallArgs),
     /// Stop an installed sandbox and remove its units
     Uninstall(install::UninstallArgs),
-    /// The images a sandbox runs from
+    /// Manage the images of sandboxes
     #[command(subcommand)]
     Image(image::ImageCommand),
-    /// Say whether this host can keep every promise, and what mends what it cannot
+    /// Check whether this host can keep every promise, and show how to fix what fails
     Doctor(doctor::DoctorArgs),
-    /// List the living sessions
+    /// List the running sessions
     Ps(ps::PsArgs),
-    /// End a session
+    /// Stop a session
     Stop(stop::StopArgs),
-    /// Print what a session's router and forwarder said
+    /// Print the output of a session's router and forwarder
     Logs(logs::LogsArgs),
-    /// Remove what dead sessions have left
+    /// Remove what dead sessions left behind
     Gc(gc::GcArgs),
 }
 
-/// Which config is in force; shared by all commands that read it.
+/// Selects the config; shared by all commands that read it.
 #[derive(Clone, Debug, Args)]
 struct ConfigArgs {
-    /// Directory of the repo; its .sandboxc/sandbox.yaml is read [default: the current directory]
+    /// Directory of the repo, which holds .sandboxc/sandbox.yaml [default: the current directory]
     #[arg(long, value_name = "DIR")]
     repo: Option<PathBuf>,
-    /// Server config [default: `$XDG_CONFIG_HOME/sandboxc/server.yaml`]
+    /// Server file [default: `$XDG_CONFIG_HOME/sandboxc/server.yaml`]
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
-    /// Repo entry of the server config [default: the one whose path is the repo]
+    /// Entry of `repos` in the server file [default: the one whose path is the repo]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
 
-/// What the plan is made for; shared by `compile`, `run` and `agent`.
+/// Arguments of the plan; shared by `compile`, `run` and `agent`.
 #[derive(Clone, Debug, Args)]
 struct PlanArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Id of the session, part of every name
+    /// Session id, which becomes part of every name
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Version of podman to write for [default: 5.4 for compile, the installed one for run]
+    /// Target version of podman [default: 5.4 for compile, the installed version for run]
     #[arg(long, value_name = "X.Y")]
     podman: Option<Podman>,
-    /// Make a limit that the manifest alone cannot keep an error
+    /// Fail if the manifest alone cannot enforce a limit or a mount
     #[arg(long)]
     strict: bool,
 }
@@ -105,21 +104,21 @@ enum Target {
     Kube,
     /// systemd Quadlet units
     Quadlet,
-    /// A shell script that needs podman only
+    /// A shell script that only needs podman
     Script,
 }
 
-/// The definition of the command line, for references, completions and manual pages.
+/// Returns the definition of the command line, for the reference, completions and manual pages.
 pub fn command() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
 }
 
-/// Parses the arguments and runs the command. The value is the exit code (DESIGN: 2 usage, 124, 125, the command's).
+/// Parses the arguments, runs the command and returns the exit code.
 pub fn main() -> u8 {
     match Cli::try_parse() {
         Ok(cli) => dispatch(cli.command),
         Err(error) => {
-            // Printing help to a closed pipe is no error.
+            // A closed pipe is not an error.
             let _ = error.print();
             u8::try_from(error.exit_code()).unwrap_or(exit::USAGE)
         }
@@ -150,7 +149,7 @@ fn dispatch(command: Command) -> u8 {
     })
 }
 
-/// One line why, and the exit code.
+/// An error message and the exit code.
 #[derive(Debug)]
 struct Failure {
     message: String,

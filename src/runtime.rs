@@ -1,8 +1,9 @@
-//! The only room with effects: applies what `emit` wrote, waits, tears down.
+//! The only module with side effects: it applies what `emit` wrote, waits, and tears down.
 //!
-//! Invariants: it never builds a podman call that the emitted files do not already imply; everything it creates is
-//! removed on every way out; the command starts only after everything before it was verified.
-//! May depend on every lower floor.
+//! Invariants: it never builds a podman call that the emitted files do not already imply; it removes everything it
+//! created, however a session ends; the command starts only after every other step was verified.
+//!
+//! May depend on every lower layer.
 
 mod call;
 pub mod cgroup;
@@ -42,11 +43,11 @@ pub mod watch;
 
 use thiserror::Error;
 
-/// Exit codes that are ours; everything else is the command's own.
+/// sandboxc's own exit codes. All other exit codes are the command's.
 pub mod exit {
     /// Wrong usage, or a config with errors.
     pub const USAGE: u8 = 2;
-    /// Time was over.
+    /// The command timed out.
     pub const TIMEOUT: u8 = 124;
     /// sandboxc or podman could not keep a promise.
     pub const PROMISE: u8 = 125;
@@ -54,46 +55,46 @@ pub mod exit {
     pub const SIGNAL_BASE: u8 = 128;
 }
 
-/// Why a session could not be set up; one line for people. Always exit code 125.
+/// Why a session could not be set up, in one line. The exit code is always 125.
 #[derive(Debug, Error)]
 pub enum RuntimeError {
-    /// podman is not there or cannot be started.
+    /// podman is missing or cannot be started.
     #[error("cannot run podman: {0} (is podman 5.4 or newer installed?)")]
     NoPodman(std::io::Error),
     /// A podman call failed.
     #[error("{what}: {said}")]
     Podman {
-        /// What it was for.
+        /// What the call was for.
         what: String,
-        /// The last line it wrote to stderr.
+        /// The last line that podman wrote to stderr.
         said: String,
     },
-    /// An image is not in the local storage.
-    #[error("the image {0} is not here; make it with `{1}`")]
+    /// An image is missing from local storage.
+    #[error("the image {0} is missing: get it with `{1}`")]
     MissingImage(String, String),
-    /// What podman made is not what the plan says.
+    /// podman's container differs from the plan.
     #[error("the container {container} has {what}, but the plan says {planned}; the command was not started")]
     Unplanned {
-        /// podman's name of it.
+        /// podman's name of the container.
         container: String,
-        /// What it has.
+        /// What the container has.
         what: String,
         /// What the plan says.
         planned: String,
     },
-    /// Everything else: files, locks, signals.
+    /// An I/O error: files, locks, signals.
     #[error("{0}: {1}")]
     Io(String, std::io::Error),
     /// A promise that this host cannot keep.
     #[error("{0}")]
     Host(String),
-    /// A signal asked for the end during the set-up.
-    #[error("ended by {} before the command started", signals::name(*.0))]
+    /// A signal arrived during setup.
+    #[error("stopped by {} before the command started", signals::name(*.0))]
     Interrupted(i32),
 }
 
 impl RuntimeError {
-    /// The same without what must not be shown.
+    /// Returns the error with secrets redacted.
     #[must_use]
     pub fn redacted(self, redactor: &redact::Redactor) -> Self {
         match self {
@@ -102,7 +103,7 @@ impl RuntimeError {
         }
     }
 
-    /// Wraps an I/O error with what was being done.
+    /// Wraps an I/O error together with what was being done.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |error| Self::Io(what, error)

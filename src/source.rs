@@ -74,7 +74,7 @@ impl<T> Located<T> {
         Self { value, span }
     }
 
-    /// The same span around another value.
+    /// The same span around a different value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Located<U> {
         Located { value: f(self.value), span: self.span }
     }

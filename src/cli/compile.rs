@@ -12,20 +12,20 @@ use crate::emit::{File, Podman, tree};
 use crate::plan::{Command, Keeper, Request, plan};
 use crate::runtime::output::{self, Inside};
 
-/// The session of a manifest that nobody named: the same every time, so that the bytes are.
+/// The session id of a manifest without `--session`: constant, so that the output is deterministic.
 pub(super) const DEFAULT_SESSION: &str = "default";
 
 #[derive(Debug, Args)]
 pub(super) struct CompileArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// What to write
+    /// Format of the output
     #[arg(long, value_enum, default_value = "kube")]
     target: Target,
-    /// Write a tree with every file here instead of one text on stdout
+    /// Write a directory of files instead of one text on stdout
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     output: Option<PathBuf>,
-    /// The command, instead of the configured one
+    /// Command to run instead of the configured one
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }
@@ -33,14 +33,14 @@ pub(super) struct CompileArgs {
 pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     let quadlet = args.target == Target::Quadlet;
     if quadlet && args.output.is_none() {
-        return Err(Failure::usage("the quadlet target is a directory of files: say where with `-o DIR`"));
+        return Err(Failure::usage("the quadlet target writes several files: add `-o DIR`"));
     }
     let context = Context::new();
     let resolved = context.resolve(&args.plan.config, false)?;
     let words = words(&args.command, &resolved)?;
     if let Some(word) = words.iter().find(|word| !quadlet && !crate::config::survives_podman(word)) {
         return Err(Failure::promise(format!(
-            "the argument {word:?} would lose white space at its start in podman's YAML reader; put the text into a file"
+            "podman's YAML parser would strip white space from the start of the argument {word:?}; put the text into a file"
         )));
     }
     let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);
@@ -51,7 +51,7 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     if let (true, Some(dir)) = (quadlet, &args.output) {
         let code = write_tree(dir, &tree::quadlet(&plan, podman)?, &resolved)?;
         say(&format!(
-            "sandboxc: `sandboxc install {}` places them; the unit to start is {}",
+            "sandboxc: install them with `sandboxc install {}`; then start the unit {}",
             dir.join(session).display(),
             Units::new(&plan).agent()
         ));
@@ -72,20 +72,20 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The command: the given one, else the configured one.
+/// Returns the given command, or else the configured one.
 pub(super) fn words(given: &[String], resolved: &Resolved) -> Result<Vec<String>, Failure> {
     let words = match given.is_empty() {
         true => resolved.command.iter().map(|word| word.value.clone()).collect(),
         false => given.to_vec(),
     };
     if words.is_empty() {
-        return Err(Failure::usage("no command: give one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
+        return Err(Failure::usage("no command: add one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
     }
     Ok(words)
 }
 
 fn write_tree(dir: &Path, files: &[File], resolved: &Resolved) -> Result<u8, Failure> {
     output::tree(dir, files, &Inside::of(resolved))?;
-    say(&format!("sandboxc: {} files in {}", files.len(), dir.display()));
+    say(&format!("sandboxc: wrote {} files to {}", files.len(), dir.display()));
     Ok(0)
 }

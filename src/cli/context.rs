@@ -1,4 +1,4 @@
-//! The environment as seen once, config loading, and printing.
+//! The environment, config loading and printing.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -15,13 +15,13 @@ use crate::visible::escaped;
 
 use super::{ConfigArgs, Failure};
 
-/// What the process was started with.
+/// A snapshot of the environment.
 pub(super) struct Context {
     env: BTreeMap<String, String>,
 }
 
 impl Context {
-    /// Takes the snapshot. Variables that are not UTF-8 are no one's business here.
+    /// Takes the snapshot. Ignores variables that are not UTF-8.
     pub(super) fn new() -> Self {
         let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -44,22 +44,22 @@ impl Context {
         xdg.or_else(home).ok_or_else(|| Failure::promise("neither XDG_CONFIG_HOME nor HOME is set"))
     }
 
-    /// git's config files outside of repositories.
+    /// git's system and user config files.
     pub(super) fn git_files(&self) -> Result<Vec<PathBuf>, Failure> {
         Ok(crate::config::git::own_files(&self.env, self.home().as_deref(), &self.config_home()?))
     }
 
-    /// The server file, absolute, if there is one.
+    /// Returns the absolute path of the server file, if there is one.
     pub(super) fn server_file(&self, args: &ConfigArgs) -> Result<Option<PathBuf>, Failure> {
         if let Some(path) = &args.server {
-            let failed = |error| Failure::usage(format!("the server file {}: {error}", path.display()));
+            let failed = |error| Failure::usage(format!("cannot find the server file {}: {error}", path.display()));
             return std::path::absolute(path).map(Some).map_err(failed);
         }
         let path = self.config_home()?.join("sandboxc/server.yaml");
         Ok(path.exists().then_some(path))
     }
 
-    /// The user's runtime directory: a tmpfs that ends with the login, or with linger lives on.
+    /// Returns the user's runtime directory, a tmpfs that is removed at logout unless lingering is enabled.
     pub(super) fn runtime_dir(&self) -> Result<PathBuf, Failure> {
         let missing =
             "XDG_RUNTIME_DIR is not set or not a directory: log in through systemd, or run `loginctl enable-linger`";
@@ -67,7 +67,7 @@ impl Context {
         dir.ok_or_else(|| Failure::promise(missing))
     }
 
-    /// All sessions of this user, and the podman to ask about them.
+    /// Returns the registry of this user's sessions and a podman.
     pub(super) fn sessions(&self) -> Result<(Registry, Podman), Failure> {
         host::check()?;
         let registry = Registry::open(&self.runtime_dir()?)?;
@@ -75,12 +75,12 @@ impl Context {
         Ok((registry, podman))
     }
 
-    /// Reads both files. Only a directory that is not there is a failure; everything else is in the diagnostics.
+    /// Reads both config files. Fails only if the repo's directory does not exist; other errors are in the diagnostics.
     pub(super) fn load(&self, args: &ConfigArgs, write_defaults: bool) -> Result<Loaded, Failure> {
         let dir = args.repo.as_deref().unwrap_or(Path::new("."));
         let repo_dir = dir
             .canonicalize()
-            .map_err(|error| Failure::usage(format!("the repo directory {}: {error}", dir.display())))?;
+            .map_err(|error| Failure::usage(format!("cannot find the repo directory {}: {error}", dir.display())))?;
         Ok(load(&self.inputs(args, repo_dir, write_defaults)?))
     }
 
@@ -96,30 +96,30 @@ impl Context {
         })
     }
 
-    /// The `path` of the server's entry that `args.name` says.
+    /// Returns the `path` of the server's entry `args.name`.
     pub(super) fn entry_path(&self, args: &ConfigArgs) -> Result<Option<PathBuf>, Failure> {
         Ok(entry_path(&self.inputs(args, PathBuf::from("/"), false)?))
     }
 
-    /// Whether the user's systemd outlives the login; `None` if nobody knows.
+    /// Whether lingering is enabled for this user; `None` if unknown.
     pub(super) fn lingers(&self) -> Option<bool> {
         let user = self.var("USER").filter(|user| !user.contains('/'))?;
         Some(Path::new("/var/lib/systemd/linger").join(user).exists())
     }
 
-    /// Reads both files and says on stderr what there is to say; errors end here.
+    /// Reads both config files and prints the diagnostics to stderr. Fails if there are errors.
     pub(super) fn resolve(&self, args: &ConfigArgs, write_defaults: bool) -> Result<Resolved, Failure> {
         self.resolved(args, write_defaults).map(|(resolved, _)| resolved)
     }
 
-    /// The same, and the values of all secrets.
+    /// Like `resolve`, and also reads the values of all secrets.
     pub(super) fn resolve_with_secrets(&self, args: &ConfigArgs) -> Result<(Resolved, SecretValues), Failure> {
         let (resolved, sources) = self.resolved(args, true)?;
         let values = self.secrets(args, &resolved, &sources)?;
         Ok((resolved, values))
     }
 
-    /// The values of all secrets of a config and the sources it came with.
+    /// Reads the values of all secrets of a config. `sources` holds the files of the config.
     pub(super) fn secrets(
         &self,
         args: &ConfigArgs,
@@ -131,10 +131,10 @@ impl Context {
         if !findings.is_empty() {
             say_drawn(&findings.text(sources, self.colour()));
         }
-        values.ok_or_else(|| Failure::promise("a secret has no fit value; nothing was run"))
+        values.ok_or_else(|| Failure::promise("a secret has no usable value; nothing was run"))
     }
 
-    /// The same with the sources that its places belong to.
+    /// Like `resolve`, and also returns the sources of the config.
     pub(super) fn resolved(&self, args: &ConfigArgs, write_defaults: bool) -> Result<(Resolved, SourceMap), Failure> {
         let loaded = self.load(args, write_defaults)?;
         if !loaded.diagnostics.is_empty() {
@@ -146,23 +146,23 @@ impl Context {
         }
     }
 
-    /// Colour on a terminal, unless `NO_COLOR` says otherwise (no-color.org).
+    /// Whether to print colors: on a terminal, unless `NO_COLOR` is set (no-color.org).
     pub(super) fn colour(&self) -> bool {
         io::stderr().is_terminal() && self.var("NO_COLOR").is_none()
     }
 }
 
-/// Writes a line (or more) for people to stderr, with hidden characters made visible. A closed stderr is not an error.
+/// Prints text to stderr with hidden characters made visible. A closed stderr is not an error.
 pub(super) fn say(text: &str) {
     say_drawn(&visible_lines(text));
 }
 
-/// Writes findings as they were drawn: colors are in them, and what strangers wrote was made visible when they were drawn.
+/// Prints rendered diagnostics, which contain colors. Rendering has already made hidden characters visible.
 pub(super) fn say_drawn(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Writes a result for people to stdout, with hidden characters made visible.
+/// Prints text to stdout with hidden characters made visible.
 pub(super) fn show(text: &str) -> Result<(), Failure> {
     print(&visible_lines(text))
 }
@@ -171,7 +171,7 @@ fn visible_lines(text: &str) -> String {
     text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
-/// Writes a result for programs to stdout, to the byte. A reader that went away is no failure; a full disk is.
+/// Prints machine-readable output to stdout, unchanged. A closed pipe is not an error; a full disk is.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -182,26 +182,26 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Names the limits that the manifest alone does not keep; `strict` makes them an error.
+/// Prints the limits that the manifest alone cannot enforce; with `strict`, they are an error.
 pub(super) fn tell_limits(plan: &Plan, podman: Version, strict: bool) -> Result<(), Failure> {
     let gaps = limit_gaps(plan, podman);
     for LimitGap { limit, why } in &gaps {
-        say(&format!("sandboxc: {limit} is not kept by the manifest alone: {why}"));
+        say(&format!("sandboxc: the manifest alone does not enforce {limit}: {why}"));
     }
     match strict && !gaps.is_empty() {
-        true => Err(Failure::promise("--strict: a limit cannot be kept by the manifest alone")),
+        true => Err(Failure::promise("--strict: the manifest alone cannot enforce a limit")),
         false => Ok(()),
     }
 }
 
-/// Names the mounts that a manifest alone does not keep; `strict` makes them an error.
+/// Prints the mounts that a manifest alone cannot protect; with `strict`, they are an error.
 pub(super) fn tell_mounts(plan: &Plan, strict: bool) -> Result<(), Failure> {
     let gaps = mount_gaps(plan);
     for gap in &gaps {
-        say(&format!("sandboxc: the mount of {gap} is not kept by the manifest alone: {MOUNT_GAP}"));
+        say(&format!("sandboxc: the manifest alone cannot protect the mount of {gap}: {MOUNT_GAP}"));
     }
     match strict && !gaps.is_empty() {
-        true => Err(Failure::promise("--strict: a mount cannot be kept by the manifest alone")),
+        true => Err(Failure::promise("--strict: the manifest alone cannot protect a mount")),
         false => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Reads a positive duration; a plain number is seconds.
+/// Parses a positive duration; a plain number is in seconds.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
         Some((at, _)) => text.split_at(at),
@@ -12,12 +12,12 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
         "s" => 1,
         "m" => 60,
         "h" => 3600,
-        _ => return Err("write seconds, or a number with s, m or h, e.g. `90s`".to_owned()),
+        _ => return Err("write a number of seconds, or a number with the unit s, m or h, e.g. `90s`".to_owned()),
     };
     let seconds = number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).filter(|&n| n > 0);
-    // A year is more than any session, and far from overflowing a point in time.
+    // A year is more than any session needs and cannot overflow a point in time.
     let seconds = seconds.filter(|&n| n <= 366 * 24 * 3600);
-    seconds.map(Duration::from_secs).ok_or_else(|| "a duration is 1 s to one year".to_owned())
+    seconds.map(Duration::from_secs).ok_or_else(|| "a duration must be between 1 s and one year".to_owned())
 }
 
 #[cfg(test)]

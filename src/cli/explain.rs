@@ -12,13 +12,13 @@ use crate::source::Place;
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Request method; matters only where an entry or a credential carries request rules
+    /// Request method; only matters for entries and credentials with rules on requests
     #[arg(long, value_name = "M", default_value = "GET")]
     method: String,
-    /// Machine-readable
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// A URL (http or https), HOST:PORT, or HOST for port 443
+    /// URL (http or https), HOST:PORT, or HOST for port 443
     #[arg(value_name = "URL|HOST:PORT")]
     target: String,
 }
@@ -42,7 +42,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
     let policy = &resolved.policy;
     let connection = policy.decide(host, port);
     let decision = match &target.path {
-        // Of a host alone nobody says what is to be requested.
+        // A host alone names no request.
         None => connection.clone(),
         Some(path) => policy.decide_request(host, port, &HttpRequest { method: &args.method, target: path }),
     };
@@ -65,7 +65,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Why the router looks into the connection: rules and credentials, each with its place.
+    /// The rules and credentials because of which the router decrypts the connection, each with its place.
     fn decrypted(&self) -> Vec<(String, Place)> {
         let Some(inspection) = self.connection.inspection.as_ref() else { return Vec::new() };
         let rules = inspection.allow.iter().chain(inspection.ceiling.iter().flatten());
@@ -74,12 +74,12 @@ impl Asked<'_> {
         rules.chain(scoped.map(|c| (format!("credential {}", c.name), c.from.clone()))).collect()
     }
 
-    /// Names of the credentials that this request may carry.
+    /// The names of the credentials that this request may use.
     fn credentials(&self) -> &[String] {
         self.decision.inspection.as_ref().map_or(&[], |inspection| &inspection.credentials)
     }
 
-    /// True if the verdict holds only for a body that the rule permits.
+    /// Whether the verdict also depends on the body.
     fn reads_body(&self) -> bool {
         let asks = self.target.path.is_some() && self.decision.verdict == Verdict::Allow;
         asks && self.decision.inspection.as_ref().is_some_and(Inspection::reads_body)
@@ -148,12 +148,12 @@ impl Asked<'_> {
     }
 }
 
-/// Host, port and path of what the user typed. None of them is judged here; the policy does that.
+/// The host, port and path that the user typed. Parsing does not decide anything; the policy does.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     host: String,
     port: u16,
-    /// Without the query. None for a host without a scheme, which says nothing about requests.
+    /// The path without the query; `None` for a host without a scheme, which names no request.
     path: Option<String>,
 }
 
@@ -164,12 +164,12 @@ fn parse_target(target: &str) -> Result<Target, Failure> {
     let (authority, default, path) = match target.split_once("://") {
         Some((scheme, rest)) => {
             let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-            // As a client sends it: without fragment, and never empty.
+            // As a client sends it: without the fragment, and never empty.
             let path = rest.split(['?', '#']).next().filter(|path| !path.is_empty()).unwrap_or("/").to_owned();
             match scheme.to_ascii_lowercase().as_str() {
                 "https" | "wss" => (authority, 443, Some(path)),
                 "http" | "ws" => (authority, 80, Some(path)),
-                _ => return Err(bad("has a scheme that is neither http nor https")),
+                _ => return Err(bad("does not have the scheme http or https")),
             }
         }
         None => (target, 443, None),
@@ -182,7 +182,7 @@ fn parse_target(target: &str) -> Result<Target, Failure> {
     match colon_after_bracket.filter(|_| !bare_v6).map(|at| authority.split_at(at)) {
         Some((host, port)) => {
             let port = port.trim_start_matches(':').parse::<u16>().ok().filter(|&port| port > 0);
-            let port = port.ok_or_else(|| bad("has a port that is not 1 to 65535"))?;
+            let port = port.ok_or_else(|| bad("has an invalid port (1 to 65535)"))?;
             Ok(Target { host: HostName::typed(host), port, path })
         }
         None => Ok(Target { host: HostName::typed(authority), port: default, path }),

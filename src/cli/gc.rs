@@ -10,10 +10,10 @@ use crate::runtime::gc::{Scope, Swept, sweep};
 
 #[derive(Debug, Args)]
 pub(super) struct GcArgs {
-    /// Say what would be removed, and remove nothing
+    /// Show what would be removed without removing it
     #[arg(long)]
     dry_run: bool,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -47,5 +47,5 @@ fn text(swept: &Swept, dry_run: bool) -> String {
     let objects = swept.objects.iter().map(|object| format!("{verb} {} {}\n", object.kind.word(), object.name));
     let sessions = swept.sessions.iter().map(|session| format!("{verb} the files of session {session}\n"));
     let text: String = objects.chain(sessions).collect();
-    if text.is_empty() { "nothing is left over\n".to_owned() } else { text }
+    if text.is_empty() { "nothing to remove\n".to_owned() } else { text }
 }

@@ -13,15 +13,15 @@ const AGENT: &str = include_str!("../../packaging/images/agent/Containerfile");
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
-    /// Build the images that are in force: the router's, and the agent's own or the repo's
+    /// Build the images that the config uses: the router's and the agent's
     Build(BuildArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Which {
-    /// nginx and dnsmasq, stock packages only
+    /// The router's image
     Router,
-    /// The default agent image, or the one that the repo's Containerfile describes
+    /// The agent's image: the default one, or the repo's own Containerfile
     Agent,
 }
 
@@ -29,9 +29,9 @@ enum Which {
 pub(super) struct BuildArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Just this one
+    /// Build only this image
     which: Option<Which>,
-    /// Image to build on, instead of the Containerfile's own
+    /// Base image to use instead of the one in the Containerfile
     #[arg(long, value_name = "IMAGE")]
     base: Option<String>,
 }
@@ -50,7 +50,7 @@ pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
         return Ok(0);
     }
     match &resolved.image.value {
-        // The text that the tag is the hash of, whatever is in the file by now.
+        // The tag is the hash of this text; the file may have changed since.
         ImageSource::Containerfile { reference, text, .. } => {
             let context = resolved.workspace.source.join(".sandboxc");
             build(&podman, &Build { tag: reference, containerfile: text, base, context: Some(&context) })?;
@@ -59,7 +59,7 @@ pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
             build(&podman, &Build { tag, containerfile: AGENT, base, context: None })?;
         }
         ImageSource::Reference(tag) => {
-            say(&format!("sandboxc: {tag} comes from a registry; `podman pull {tag}` fetches it"));
+            say(&format!("sandboxc: {tag} comes from a registry: fetch it with `podman pull {tag}`"));
         }
     }
     Ok(0)

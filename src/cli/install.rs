@@ -20,29 +20,29 @@ use crate::runtime::systemd::UserManager;
 
 #[derive(Debug, Args)]
 pub(super) struct InstallArgs {
-    /// An entry of the server config's `repos`, or a directory that `compile --target quadlet -o` wrote
+    /// An entry of `repos` in the server file, or a directory written by `compile --target quadlet -o`
     #[arg(value_name = "NAME|DIR")]
     what: String,
     /// Directory of the repo [default: the entry's `path`]
     #[arg(long, value_name = "DIR")]
     repo: Option<PathBuf>,
-    /// Server config [default: `$XDG_CONFIG_HOME/sandboxc/server.yaml`]
+    /// Server file [default: `$XDG_CONFIG_HOME/sandboxc/server.yaml`]
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
-    /// Id of the session, the name of the directory of units [default: NAME]
+    /// Session id, which names the directory of units [default: NAME]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Version of podman to write for [default: the installed one]
+    /// Target version of podman [default: the installed version]
     #[arg(long, value_name = "X.Y")]
     podman: Option<Version>,
-    /// The command, instead of the configured one
+    /// Command to run instead of the configured one
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct UninstallArgs {
-    /// The name it was installed by
+    /// Name under which the sandbox was installed
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -60,12 +60,14 @@ pub(super) fn install(args: &InstallArgs) -> Result<u8, Failure> {
         needs_program(&context)?;
     }
     let units = manager.install(&session, &files)?;
-    say(&format!("sandboxc: {} units of {session} installed", units.count()));
+    say(&format!("sandboxc: installed {} units of {session}", units.count()));
     missing_images(&review)?;
     if context.lingers() == Some(false) {
-        say("sandboxc: without linger it ends when you log out, and no timer starts it: loginctl enable-linger");
+        say(
+            "sandboxc: lingering is disabled, so the sandbox stops when you log out and timers do not start it: run `loginctl enable-linger`",
+        );
     }
-    // The unit to start is the result; everything else is for people.
+    // Only the unit to start goes to stdout.
     print(&format!("{}\n", units.agent))?;
     Ok(0)
 }
@@ -75,13 +77,13 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let session = session_of(&args.name)?;
     match UserManager::new(&context.config_home()?).uninstall(&session)? {
-        Some(units) => say(&format!("sandboxc: {} units of {session} removed", units.count())),
-        None => return Err(Failure::usage(format!("no sandbox is installed by the name {session}"))),
+        Some(units) => say(&format!("sandboxc: removed {} units of {session}", units.count())),
+        None => return Err(Failure::usage(format!("no sandbox named {session} is installed"))),
     }
     Ok(0)
 }
 
-/// A set with secrets starts this program, which must be where the units look for it.
+/// Checks that this program is in a directory where the units look for it: units with secrets start it.
 fn needs_program(context: &Context) -> Result<(), Failure> {
     let home = context.home().ok_or_else(|| Failure::promise("HOME is not set"))?;
     let dirs = PROGRAM_DIRS.map(|dir| match dir.strip_prefix("%h/") {
@@ -93,13 +95,13 @@ fn needs_program(context: &Context) -> Result<(), Failure> {
     }
     let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
     Err(Failure::promise(format!(
-        "these units start `sandboxc` for their secrets, and it is in none of {}; put it into one of them, e.g. \
+        "these units run `sandboxc` for their secrets, but none of {} contains it: install it in one of them, e.g. \
          `install -D -m 755 PATH/OF/sandboxc ~/.local/bin/sandboxc`; nothing was installed",
         dirs.join(", ")
     )))
 }
 
-/// The tree's own description.
+/// Reads the tree's `plan.json`.
 fn review(files: &[File]) -> Result<Review, Failure> {
     let unfit = |why: String| Failure::usage(format!("{}: {why}; compile again", review::FILE));
     let file = files.iter().find(|file| file.name() == review::FILE && file.path.matches('/').count() == 1);
@@ -107,13 +109,14 @@ fn review(files: &[File]) -> Result<Review, Failure> {
     let review: Review = serde_json::from_str(&file.text).map_err(|error| unfit(error.to_string()))?;
     match review.format_version == FORMAT_VERSION {
         true => Ok(review),
-        false => {
-            Err(unfit(format!("it is of format {}, this sandboxc writes {FORMAT_VERSION}", review.format_version)))
-        }
+        false => Err(unfit(format!(
+            "it has format {}, but this sandboxc writes format {FORMAT_VERSION}",
+            review.format_version
+        ))),
     }
 }
 
-/// Names the images that a start would not find, of which systemd only says that it failed, or would build first.
+/// Prints the images that are missing. If a unit cannot find its image, systemd only reports that it failed.
 fn missing_images(review: &Review) -> Result<(), Failure> {
     let podman = Podman::apart()?;
     let containers = review.pods.iter().flat_map(|pod| &pod.containers);
@@ -122,23 +125,23 @@ fn missing_images(review: &Review) -> Result<(), Failure> {
         ours.map(|container| (container.image.as_str(), container.build)).collect();
     for (image, build) in images {
         let how = match build {
-            Some(Build::Alone) => "the first start builds it, or `sandboxc image build` does now",
-            Some(Build::WithContext) | None => "`sandboxc image build` makes it",
+            Some(Build::Alone) => "the first start builds it; to build it now, run `sandboxc image build`",
+            Some(Build::WithContext) | None => "build it with `sandboxc image build`",
         };
         let exists = podman.output(&["image", "exists", image], None)?;
         if exists.status.code() == Some(1) {
-            say(&format!("sandboxc: the image {image} is not here yet; {how}"));
+            say(&format!("sandboxc: the image {image} does not exist yet; {how}"));
         }
     }
     Ok(())
 }
 
-/// The session that a name stands for: entries may have capitals, dots and underscores.
+/// Turns the name of an entry, which may have capitals, dots and underscores, into a session id.
 fn session_of(name: &str) -> Result<String, Failure> {
     let session = name.to_ascii_lowercase().replace(['.', '_'], "-");
     match session_is_valid(&session) {
         true => Ok(session),
-        false => Err(Failure::usage(format!("`{name}` gives no session id; say one with `--session`"))),
+        false => Err(Failure::usage(format!("`{name}` cannot be used as a session id: choose one with `--session`"))),
     }
 }
 
@@ -148,7 +151,7 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
         let path = context.entry_path(&config)?;
         config.repo = Some(path.ok_or_else(|| {
             Failure::usage(format!(
-                "the server config has no `repos: {}` with a `path`; say it with `--repo`",
+                "the server file has no `repos: {}` with a `path`: add one, or use `--repo`",
                 args.what
             ))
         })?);
@@ -161,7 +164,7 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
         false => args.command.clone(),
     };
     if words.is_empty() {
-        return Err(Failure::usage("no command: give one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
+        return Err(Failure::usage("no command: add one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
     }
     let session = match &args.session {
         Some(session) => session.clone(),
@@ -179,7 +182,7 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
         Some(version) => version,
         None => Podman::apart()?.version()?,
     };
-    // A unit names a profile by its absolute path, which is known here and not where units are compiled for somebody else.
+    // A unit refers to a seccomp profile by its absolute path, which only the installing host knows.
     let Some(profile) = seccomp::derived() else { return Ok((session.clone(), tree::quadlet(&plan, version)?)) };
     let place = UserManager::new(&context.config_home()?).place(&session).join(seccomp::FILE);
     let mut files = tree::quadlet(&plan.with_seccomp(Some(place)), version)?;
@@ -187,7 +190,7 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
     Ok((session, files))
 }
 
-/// A compiled tree from the disk: the session's directory, or the one directory that holds it alone.
+/// Reads a compiled tree: the session's directory, or a directory that contains only that one.
 fn compiled(dir: &Path) -> Result<(String, Vec<File>), Failure> {
     let failed = |error: std::io::Error| Failure::usage(format!("reading {}: {error}", dir.display()));
     let mut root = dir.canonicalize().map_err(failed)?;
@@ -195,24 +198,26 @@ fn compiled(dir: &Path) -> Result<(String, Vec<File>), Failure> {
         let entries = fs::read_dir(&root).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
         match entries.as_slice() {
             [only] if only.path().join(review::FILE).is_file() => root = only.path(),
-            _ => return Err(Failure::usage(format!("{} is no tree of `compile --target quadlet`", dir.display()))),
+            _ => {
+                return Err(Failure::usage(format!("{} was not written by `compile --target quadlet`", dir.display())));
+            }
         }
     }
     let session = root.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     if !session_is_valid(&session) {
-        return Err(Failure::usage(format!("the directory {} is not named like a session", root.display())));
+        return Err(Failure::usage(format!("the name of the directory {} is not a session id", root.display())));
     }
     let mut files = Vec::new();
     collect(&root, &session, &mut files).map_err(failed)?;
     Ok((session, files))
 }
 
-/// Regular files only; a link would be followed by whoever mounts it.
+/// Collects regular files only, since podman would follow a link when it mounts it.
 fn collect(dir: &Path, prefix: &str, files: &mut Vec<File>) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let name = entry.file_name().into_string().map_err(|_| std::io::Error::other("a name is not UTF-8"))?;
+        let name = entry.file_name().into_string().map_err(|_| std::io::Error::other("a file name is not UTF-8"))?;
         let (kind, path) = (entry.file_type()?, format!("{prefix}/{name}"));
         if kind.is_dir() {
             collect(&entry.path(), &path, files)?;

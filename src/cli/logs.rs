@@ -8,10 +8,10 @@ use crate::runtime::logs::logs as follow;
 
 #[derive(Debug, Args)]
 pub(super) struct LogsArgs {
-    /// Go on until the session ends
+    /// Follow the output until the session ends
     #[arg(short, long)]
     follow: bool,
-    /// Its id, as `ps` shows it
+    /// Session id, as shown by `ps`
     #[arg(value_name = "SESSION")]
     session: String,
 }
@@ -28,9 +28,8 @@ pub(super) fn logs(args: &LogsArgs) -> Result<u8, Failure> {
     }
     match found {
         true => Ok(0),
-        false => Err(Failure::usage(format!(
-            "nothing of a session `{}` is there; `sandboxc ps` lists the living",
-            args.session
-        ))),
+        false => {
+            Err(Failure::usage(format!("no session `{}`; `sandboxc ps` lists the running sessions", args.session)))
+        }
     }
 }

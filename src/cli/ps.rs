@@ -11,12 +11,12 @@ use crate::runtime::registry::Record;
 
 #[derive(Debug, Args)]
 pub(super) struct PsArgs {
-    /// One JSON array
+    /// Print one JSON array
     #[arg(long)]
     json: bool,
 }
 
-/// Asks no podman: the runners say where they are.
+/// Reads the records of the runners; does not call podman.
 pub(super) fn ps(args: &PsArgs) -> Result<u8, Failure> {
     let (registry, _) = Context::new().sessions()?;
     let records = registry.held()?;
@@ -46,7 +46,7 @@ fn json_text(records: &[Record]) -> String {
 fn table(records: &[Record], now: Duration) -> String {
     let mut rows = vec![["SESSION", "STATE", "SINCE", "IMAGE", "WORKSPACE"].map(str::to_owned)];
     rows.extend(records.iter().map(|record| {
-        // A clock that was set back makes a session young, not an error.
+        // If the clock was set back, the age is 0.
         let age = now.as_secs().saturating_sub(record.since);
         let workspace = record.workspace.display().to_string();
         [record.session.clone(), record.stage.word().to_owned(), short(age), record.image.clone(), workspace]

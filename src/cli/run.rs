@@ -18,26 +18,26 @@ use crate::source::Place;
 pub(super) struct RunArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// End the command after this time, e.g. 90s, 5m, 1h; the smaller of it and the configured one holds
+    /// Stop the command after this time, e.g. 90s, 5m, 1h; a smaller configured timeout applies instead
     #[arg(long, value_name = "D", value_parser = duration::parse)]
     timeout: Option<Duration>,
-    /// Give the command a terminal even if stdin or stdout is none
+    /// Give the command a terminal even if stdin or stdout is not one
     #[arg(long)]
     tty: bool,
     /// Append one JSON line per network decision to this file
     #[arg(long, value_name = "FILE")]
     network_log: Option<PathBuf>,
-    /// Leave everything in place afterwards, for looking into
+    /// Keep containers, networks and files afterwards, for debugging
     #[arg(long)]
     keep: bool,
-    /// The command
+    /// Command to run
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct AgentArgs {
-    /// Arguments appended to the configured command
+    /// Arguments to append to the configured command
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     args: Vec<String>,
 }
@@ -65,16 +65,16 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     live(&context, &run, (&resolved, &values))
 }
 
-/// An agent that has been at home in the volume of all repos stays there until the server file says otherwise: its login is
-/// in it.
+/// Keeps using the home volume that earlier versions shared between all repos, since it holds the agent's login, until the
+/// server file chooses.
 fn keep_shared_home(resolved: &mut Resolved) -> Result<(), Failure> {
     let said = resolved.home_volume.from != Place::built_in();
     if said || !Podman::apart()?.has_volume(SHARED_HOME)? {
         return Ok(());
     }
     say(&format!(
-        "sandboxc: warning: the home directory inside is the volume {SHARED_HOME}, which other repos use too: what one agent \
-         leaves there, the next one runs; say `home: private` or `home: shared` in the server file"
+        "sandboxc: warning: the home directory is the volume {SHARED_HOME}, which other repos share: what one agent leaves there, \
+         the next one may run; set `home: private` or `home: shared` in the server file"
     ));
     SHARED_HOME.clone_into(&mut resolved.home_volume.value);
     Ok(())

@@ -15,13 +15,13 @@ use crate::runtime::materials;
 pub(super) struct SecretsArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// For units: write keys and values into this directory in memory, which the service has made for itself
+    /// For units: write keys and values into this directory in memory, which the service created
     #[arg(long, value_name = "DIR", requires = "unchanged", conflicts_with = "command")]
     hold: Option<PathBuf>,
-    /// Only if the config still has this hash
+    /// Fail if the config does not have this hash
     #[arg(long, value_name = "HASH", requires = "hold")]
     unchanged: Option<String>,
-    /// The command that was given to `compile`
+    /// Command that was passed to `compile`
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }
@@ -32,7 +32,9 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
         return hold(args, session, dir, hash);
     }
     if io::stdout().is_terminal() {
-        return Err(Failure::usage("this writes keys and values: `sandboxc secrets … | podman kube play -`"));
+        return Err(Failure::usage(
+            "the output contains keys and values, so it is not written to a terminal: pipe it, `sandboxc secrets … | podman kube play -`",
+        ));
     }
     let (resolved, values) = Context::new().resolve_with_secrets(&args.plan.config)?;
     let command = Command::Run(words(&args.command, &resolved)?);
@@ -55,15 +57,15 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// What a compiled set's service does at each start. The set was made from a config that somebody has reviewed: another
-/// one is not given its secrets.
+/// What the service of compiled units runs at each start. The units were compiled from a reviewed config; a changed one
+/// does not get its secrets.
 fn hold(args: &SecretsArgs, session: &str, dir: &Path, hash: &str) -> Result<u8, Failure> {
     let context = Context::new();
     let config = &args.plan.config;
     let (resolved, sources) = context.resolved(config, false)?;
     if config_hash(&resolved, session) != hash {
         return Err(Failure::promise(
-            "the config has changed since these units were compiled: compile (or install) again",
+            "the config has changed since these units were compiled: compile or install them again",
         ));
     }
     let values = context.secrets(config, &resolved, &sources)?;

@@ -9,7 +9,7 @@ use crate::runtime::stop::{Stopped, stop as stop_session};
 
 #[derive(Debug, Args)]
 pub(super) struct StopArgs {
-    /// Its id, as `ps` shows it
+    /// Session id, as shown by `ps`
     #[arg(value_name = "SESSION")]
     session: String,
 }
@@ -19,7 +19,7 @@ pub(super) fn stop(args: &StopArgs) -> Result<u8, Failure> {
     match stop_session(&podman, &registry, &args.session)? {
         Stopped::Ended => Ok(0),
         Stopped::Unknown => {
-            Err(Failure::usage(format!("there is no session `{}`; `sandboxc ps` lists the living", args.session)))
+            Err(Failure::usage(format!("no session `{}`; `sandboxc ps` lists the running sessions", args.session)))
         }
         Stopped::Left(left) => {
             for left in left {

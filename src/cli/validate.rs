@@ -11,7 +11,7 @@ use crate::runtime::exit;
 pub(super) struct ValidateArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Machine-readable, on stdout
+    /// Print the findings as JSON to stdout
     #[arg(long)]
     json: bool,
 }

@@ -41,7 +41,7 @@ pub enum ImageSource {
     /// A reference with a registry or `localhost/`.
     Reference(String),
     /// A Containerfile beside the repo config. `reference` is the local tag that its content hash gives,
-    /// `localhost/sandboxc-repo:<hash>`; `sandboxc image build` makes it.
+    /// `localhost/sandboxc-repo:<hash>`; build it with `sandboxc image build`.
     Containerfile {
         /// Path of the file relative to the repo's `.sandboxc/`.
         file: String,

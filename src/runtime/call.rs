@@ -1,4 +1,4 @@
-//! Running a program of this host to its end, which always comes: by itself, by time, or by a signal.
+//! Runs programs of this host. Every call ends: by itself, at its time limit, or after a signal.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -14,51 +14,52 @@ use super::RuntimeError;
 use super::process::Process;
 use super::signals::Signals;
 
-/// How long a program may go on after a signal asked for the end: what is cut off leaves more to clean up.
+/// How long a program may continue after a signal asked sandboxc to stop. Killing a program leaves more to clean up.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// From SIGTERM to SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const INSIST: Duration = Duration::from_secs(5);
 
-/// How often signals are looked for. A program that ends is noticed at once.
+/// How often to check for signals. The end of the program is noticed immediately.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a call is bounded by, and what it is for.
+/// What a call is for, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
-    /// For the error line.
+    /// A description for error messages.
     pub what: &'a str,
-    /// How long it may take.
+    /// The time limit.
     pub most: Duration,
-    /// Signals that cut it short.
+    /// Signals that cut the call short.
     pub signals: Option<&'a Signals>,
 }
 
-/// Runs it with these bytes on stdin, or nothing, and gives everything it says. Only failing to start it, or cutting it short,
-/// is an error; `missing` makes the error of a program that cannot be started.
+/// Runs the program with `stdin` and returns its output. Fails only if the program cannot be started or is cut short;
+/// `missing` makes the error for a program that cannot be started.
 pub(super) fn run(
     mut command: Command,
     stdin: Option<&[u8]>,
     call: Call<'_>,
     missing: impl FnOnce(io::Error) -> RuntimeError,
 ) -> Result<Output, RuntimeError> {
-    // Files in memory instead of pipes: a container whose log driver is `passthrough` keeps podman's own stdout open for as
-    // long as it lives, a program that does not read could block us, and no full disk is in the way of a teardown.
-    let doing = || RuntimeError::io("making a file in memory");
+    // Files in memory instead of pipes. A container whose log driver is `passthrough` keeps podman's stdout open as
+    // long as it lives, a program that does not read its stdin could block us, and a full disk must not prevent a
+    // teardown.
+    let doing = || RuntimeError::io("creating a file in memory");
     let (mut stdout, mut stderr) = (memory().map_err(doing())?, memory().map_err(doing())?);
     command.stdin(match stdin {
         Some(bytes) => Stdio::from(holding(bytes).map_err(doing())?),
         None => Stdio::null(),
     });
     command.stdout(stdout.try_clone().map_err(doing())?).stderr(stderr.try_clone().map_err(doing())?);
-    // A terminal's Ctrl-C is for us to act on; by itself it would leave a set-up or a teardown half done.
+    // Ctrl-C in the terminal is for sandboxc to handle. If it reached podman, a setup or teardown would stop half-way.
     command.process_group(0);
     let mut child = command.spawn().map_err(missing)?;
     let status = wait(&mut child, call)?;
     Ok(Output { status, stdout: read_back(&mut stdout)?, stderr: read_back(&mut stderr)? })
 }
 
-/// Waits for the end, or brings it about.
+/// Waits for the program to end, or ends it.
 fn wait(child: &mut Child, call: Call<'_>) -> Result<ExitStatus, RuntimeError> {
     let doing = || RuntimeError::io(format!("{}: waiting", call.what));
     let process = Process::of_child(child).map_err(doing())?;
@@ -76,7 +77,7 @@ fn wait(child: &mut Child, call: Call<'_>) -> Result<ExitStatus, RuntimeError> {
             Some((grace, signal)) if Instant::now() >= grace => RuntimeError::Interrupted(signal),
             _ if Instant::now() >= until => RuntimeError::Podman {
                 what: call.what.to_owned(),
-                said: format!("no answer within {} s", call.most.as_secs()),
+                said: format!("timed out after {} s", call.most.as_secs()),
             },
             _ => continue,
         };
@@ -88,10 +89,10 @@ fn wait(child: &mut Child, call: Call<'_>) -> Result<ExitStatus, RuntimeError> {
     }
 }
 
-/// Until the process ends, at most so long.
+/// Waits until the process ends, at most this long.
 fn pause(process: &Process, most: Duration) {
     let most = Timespec { tv_sec: i64::try_from(most.as_secs()).unwrap_or(1), tv_nsec: most.subsec_nanos().into() };
-    // A signal cuts it short, and is looked for anyway.
+    // A signal interrupts the wait, and the caller checks for signals anyway.
     let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&most));
 }
 
@@ -131,7 +132,7 @@ mod tests {
             let slow = shell(stubborn, None, Duration::from_millis(200));
             assert!(
                 matches!(&slow, Err(RuntimeError::Podman { what, said })
-                if what == "the test" && said.contains("no answer within")),
+                if what == "the test" && said.contains("timed out after")),
                 "{slow:?}"
             );
         }

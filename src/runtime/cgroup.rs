@@ -1,7 +1,7 @@
-//! The control group of a container: who is in it, and what the kernel counts there (`cgroups(7)`, version 2).
+//! The control group of a container: its processes, and what the kernel counts in it (`cgroups(7)`, version 2).
 //!
-//! Membership is the kernel's own word. A container may make groups below its own and give them any name, so they are
-//! opened one below the other, without links, to a bounded number.
+//! The kernel decides membership. A container can create groups below its own and name them freely, so they are opened
+//! one level at a time, without following links, and up to a fixed number.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -13,28 +13,28 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2
 use super::RuntimeError;
 use super::process::{Process, numbers};
 
-/// Where version 2 is mounted.
+/// The mount point of cgroup v2.
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// `CGROUP2_SUPER_MAGIC` (`statfs(2)`).
 const MAGIC: u64 = 0x6367_7270;
 
-/// Groups below a container's own that are looked into, and how deep. More of them hide processes from a signal that the
-/// command would get; ending the sandbox does not depend on it.
+/// How many groups below the container's own are searched, and how deep. A container with more of them hides processes
+/// from the signals that the command gets; stopping the sandbox does not depend on it.
 const GROUPS: usize = 256;
 const DEPTH: usize = 8;
 
-/// Bytes of a file of the kernel's.
+/// How many bytes of a kernel file are read.
 const BYTES: u64 = 1 << 20;
 
-/// A control group that has been opened.
+/// An opened control group.
 #[derive(Debug)]
 pub struct Cgroup {
     directory: OwnedFd,
 }
 
 impl Cgroup {
-    /// Opens a group by its path below the root, as podman describes a container's.
+    /// Opens a group by its path below the root, which podman reports for a container.
     pub fn open(path: &str) -> Result<Self, RuntimeError> {
         let failed = |error: rustix::io::Errno| RuntimeError::Io(format!("opening the cgroup `{path}`"), error.into());
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -42,14 +42,15 @@ impl Cgroup {
         let kind = rustix::fs::fstatfs(&root).map_err(failed)?.f_type;
         let below = path.trim_matches('/');
         if u64::try_from(kind) != Ok(MAGIC) || below.is_empty() {
-            return Err(RuntimeError::Host(format!("the container is in no cgroup of its own, but in `{path}`")));
+            return Err(RuntimeError::Host(format!("the container does not have its own cgroup; it is in `{path}`")));
         }
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let directory = openat2(&root, below, flags, Mode::empty(), resolve).map_err(failed)?;
         Ok(Self { directory })
     }
 
-    /// The processes in it and below it, each held by a descriptor that was opened while the process was a member.
+    /// The processes in the group and below it. Each is held by a descriptor that was opened while the process was a
+    /// member.
     pub fn members(&self) -> Vec<Process> {
         let mut members = Vec::new();
         let mut waiting: Vec<(OwnedFd, usize)> = Vec::new();
@@ -71,24 +72,24 @@ impl Cgroup {
         members
     }
 
-    /// How many processes the kernel has killed here because memory was used up.
+    /// How many processes of this group the kernel killed because memory ran out.
     pub fn out_of_memory_kills(&self) -> Option<u64> {
         let text = read(&self.directory, "memory.events")?;
         text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.parse().ok()
     }
 }
 
-/// Listed, opened, listed again: if a number is in both lists and its process still lives when a signal is sent, then it was
-/// a member in between.
+/// Lists the processes, opens them, and lists them again. If a number is in both lists and its process is still alive
+/// when a signal is sent, that process was a member in between.
 fn processes(group: &OwnedFd) -> Vec<Process> {
     let list = || read(group, "cgroup.procs").unwrap_or_default();
-    // 0 is a process that our PID namespace does not have; `Process::open` refuses it.
+    // 0 stands for a process outside our PID namespace; `Process::open` refuses it.
     let opened: Vec<Process> = numbers(&list()).filter_map(Process::open).collect();
     let again: std::collections::BTreeSet<i32> = numbers(&list()).collect();
     opened.into_iter().filter(|process| again.contains(&process.number())).collect()
 }
 
-/// The groups below one, at most `most`.
+/// The groups below a group, at most `most`.
 fn below(group: &OwnedFd, most: usize) -> Vec<std::ffi::OsString> {
     let entries = Dir::read_from(group).into_iter().flatten().flatten();
     entries

@@ -1,5 +1,5 @@
-//! What the kernel says about containers, without asking podman: each has a conmon, whose child is the container's first
-//! process, and a control group. A conmon is a process of this host, so its command line is podman's own.
+//! Finds containers' processes without calling podman. Each container has a conmon, whose child is the container's
+//! first process, and a control group. A conmon is a process of this host, so its command line comes from podman.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,33 +12,33 @@ use rustix::process::Signal;
 use super::cgroup::Cgroup;
 use super::process::Process;
 
-/// How often it is looked whether podman has cleaned up, which takes it half a second.
+/// How often to check whether podman has cleaned up, which takes it half a second.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// After so many looks it has asked systemd to stop the slice that it is in itself, see [`settle`].
+/// After this many checks, podman has asked systemd to stop the slice that it is in itself, see [`settle`].
 const PATIENCE: u32 = 75;
 
-/// A container whose conmon is there.
+/// A container with a running conmon.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Its first process runs.
+    /// The container's first process is running.
     runs: bool,
-    /// podman's clean-ups after it.
+    /// podman's cleanup processes for this container.
     clean_ups: Vec<Process>,
 }
 
-/// True if each of these containers has its conmon, and that one a child. A container that has ended by itself has
-/// neither for longer than it takes conmon to call podman's clean-up.
+/// Whether each of these containers has a conmon with a child process. A container that ended by itself has neither,
+/// for longer than conmon takes to start podman's cleanup.
 pub fn all_run(names: &[&str]) -> bool {
     let seen = look(names);
     names.iter().all(|name| seen.get(name).is_some_and(|seen| seen.runs))
 }
 
-/// Waits for podman's clean-up after those of these containers that have ended by themselves, or ends it.
+/// Waits for podman's cleanup after those of these containers that ended by themselves, or kills it.
 ///
-/// The clean-up after the last container of a pod stops the pod: it asks systemd to stop the pod's slice and waits for that,
-/// holding the container's lock, and the slice waits for the clean-up, which is in it, until systemd kills it after 90 s
-/// (seen on 5.4.2). podman's locks outlive their holder, and the teardown that follows does what was left undone.
+/// The cleanup after the last container of a pod stops the pod. It asks systemd to stop the pod's slice and waits for
+/// that while it holds the container's lock. But it is in that slice itself, so systemd waits for it and kills it after
+/// 90 s (seen with podman 5.4.2). podman's locks outlive their holder, and the teardown that follows does what is left.
 pub fn settle(names: &[&str]) {
     for turn in 0..PATIENCE * 2 {
         let mut ending = look(names).into_values().filter(|seen| !seen.runs).peekable();
@@ -54,21 +54,21 @@ pub fn settle(names: &[&str]) {
     }
 }
 
-/// Those of the containers that have a conmon.
+/// The given containers that have a conmon.
 fn look<'a>(names: &[&'a str]) -> BTreeMap<&'a str, Seen> {
     let mut all: BTreeMap<&str, Seen> = BTreeMap::new();
     for conmon in Process::find(|words| is_conmon(words) && known(words, names).is_some()) {
         let Some(name) = known(&conmon.words(), names) else { continue };
-        // A command that is executed in the container has a conmon of the same name.
+        // A command that is executed in the container has its own conmon with the same container name.
         let seen = all.entry(name).or_default();
-        // A kernel that lists no children leaves conmon's own presence as the sign.
+        // On a kernel that does not list children, the presence of conmon has to do.
         let Some(children) = conmon.children() else {
             seen.runs = true;
             continue;
         };
         for child in children {
-            // One that has ended and waits to be reaped has no command line any more, and one that conmon has just begun
-            // has its.
+            // An ended process that has not been reaped has no command line, and a process that conmon has just forked
+            // still has conmon's.
             match child.words().first() {
                 None => {}
                 Some(program) if program.ends_with(b"conmon") => {}
@@ -80,17 +80,17 @@ fn look<'a>(names: &[&'a str]) -> BTreeMap<&'a str, Seen> {
     all
 }
 
-/// The processes of one container.
+/// The processes of a container.
 #[derive(Debug)]
 pub struct Inside {
     name: String,
-    /// podman's init, which has to stay.
+    /// podman's init, which must keep running.
     init: Process,
     group: Cgroup,
 }
 
 impl Inside {
-    /// Of a container that runs; `None` if it does not.
+    /// Finds the processes of a running container; `None` if it is not running.
     pub fn of(name: &str) -> Option<Self> {
         let conmons = Process::find(|words| is_conmon(words) && known(words, &[name]).is_some());
         conmons.into_iter().find_map(|conmon| {
@@ -103,12 +103,13 @@ impl Inside {
         })
     }
 
-    /// The container's root directory, as its first process has it; `None` if that is of this host, or gone.
+    /// The container's root directory, as its first process sees it; `None` if that is the host's root or the process
+    /// is gone.
     pub fn root(&self) -> Option<OwnedFd> {
         self.init.root().filter(|_| !self.init.is_outside())
     }
 
-    /// A signal for every process but podman's init, as a terminal sends it to its foreground group.
+    /// Sends a signal to every process but podman's init, as a terminal does for its foreground group.
     pub fn interrupt(&self, signal: Signal) {
         let program = self.init.program();
         for process in self.group.members().iter().filter(|process| program.is_none() || process.program() != program) {
@@ -116,7 +117,8 @@ impl Inside {
         }
     }
 
-    /// A signal for the command alone: what conmon executes in the container. False if there is none, or it is not found.
+    /// Sends a signal to the command only, which conmon executes in the container. Returns false if there is no such
+    /// process.
     pub fn tell(&self, signal: Signal) -> bool {
         let names = [self.name.as_str()];
         let executes = |words: &[Vec<u8>]| {
@@ -124,14 +126,14 @@ impl Inside {
         };
         let commands = Process::find(executes).into_iter().filter_map(|conmon| conmon.children()).flatten();
         let members: Vec<i32> = self.group.members().iter().map(Process::number).collect();
-        // A child that is still conmon's copy is no member, and would end by the signal.
+        // A child that has not executed its program yet is not in the cgroup, and the signal would kill it.
         let told = commands.filter(|process| members.contains(&process.number())).map(|process| process.signal(signal));
         told.collect::<Vec<_>>().contains(&true)
     }
 }
 
-/// The path of a container's group, in what `/proc/PID/cgroup` says of its first process (`cgroups(7)`): the part that ends
-/// with the container's id, whatever the runtime made below it.
+/// Finds the path of a container's group in `/proc/PID/cgroup` of its first process (`cgroups(7)`): the part that ends
+/// with the container's id, whatever the runtime created below it.
 fn group_of(list: &str, id: &str) -> Option<String> {
     let path = list.lines().find_map(|line| line.strip_prefix("0::"))?;
     let (before, after) = path.split_once(&format!("libpod-{id}"))?;
@@ -147,13 +149,13 @@ fn runs(process: &Process, program: &str) -> bool {
     process.words().first().is_some_and(|word| word.ends_with(program.as_bytes()))
 }
 
-/// Which of these containers a conmon is for.
+/// Returns which of these containers this conmon belongs to.
 fn known<'a>(words: &[Vec<u8>], names: &[&'a str]) -> Option<&'a str> {
     let name = value(words, "-n")?;
     names.iter().copied().find(|known| known.as_bytes() == name)
 }
 
-/// The word after an option.
+/// Returns the word after an option.
 fn value<'a>(words: &'a [Vec<u8>], option: &str) -> Option<&'a [u8]> {
     let at = words.iter().position(|word| word == option.as_bytes())?;
     words.get(at + 1).map(Vec::as_slice)
@@ -165,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// A shell by another name, with a child or without.
+    /// Starts a shell under another name, with or without a child.
     fn pretend(dir: &std::path::Path, name: &str, script: &str) -> std::process::Child {
         let conmon = dir.join("conmon");
         let _ = std::os::unix::fs::symlink("/bin/sh", &conmon);
@@ -177,7 +179,7 @@ mod tests {
             .unwrap()
     }
 
-    /// A child is its parent's copy for a moment.
+    /// A child is a copy of its parent until it executes its program.
     fn until(so: impl Fn() -> bool) {
         for _ in 0..500 {
             if so() {

@@ -1,6 +1,6 @@
-//! Reading what a container says from the log file that conmon writes (`--log-driver=k8s-file --log-opt path=…`).
+//! Reads a container's output from the log file that conmon writes (`--log-driver=k8s-file --log-opt path=…`).
 //!
-//! Cheaper than a podman call, and there from the first line on whatever the user's log driver is.
+//! This is cheaper than a podman call and works from the first line on, whatever the user's log driver is.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use super::RuntimeError;
 
-/// How long a service may take to say that it is ready.
+/// How long a service may take to report that it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Bytes of a line that are kept; whoever never ends one must not fill our memory.
+/// How many bytes of a line are kept, so that an endless line cannot exhaust our memory.
 const LONGEST: usize = 64 * 1024;
 
-/// Which stream a line was written to.
+/// The stream that a line was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// stdout
@@ -25,7 +25,7 @@ pub enum Stream {
     Err,
 }
 
-/// Follows one log file; conmon replaces the file when it grows over its bound, so the path is looked at again.
+/// Follows a log file. conmon replaces the file when it exceeds its size limit, so the path is checked again each time.
 #[derive(Debug)]
 pub struct Follower {
     path: PathBuf,
@@ -35,17 +35,17 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// From the first line on; the file need not be there yet.
+    /// Starts at the first line. The file does not have to exist yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), file: None, rest: Vec::new(), partial: Default::default() }
     }
 
-    /// Every line that is complete by now.
+    /// Returns the lines that are complete.
     pub fn lines(&mut self) -> Vec<(Stream, String)> {
         let mut lines = Vec::new();
         self.read(&mut lines);
         if self.replaced() {
-            // What was written between the last read and the replacement, then the new file from its start.
+            // First the rest of the old file, then the new file from its start.
             self.read(&mut lines);
             self.file = None;
             self.rest.clear();
@@ -65,7 +65,7 @@ impl Follower {
             self.file = File::open(&self.path).ok();
         }
         if let Some(file) = &mut self.file {
-            // An error here loses log lines and nothing else.
+            // An error here only loses log lines.
             let _ = file.read_to_end(&mut self.rest);
         }
         while let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
@@ -75,7 +75,7 @@ impl Follower {
         }
     }
 
-    /// `TIME STREAM F TEXT`, or `P` for a piece of a line that goes on.
+    /// Parses `TIME STREAM F TEXT`, with `P` instead of `F` for a part of a longer line.
     fn entry(&mut self, line: &str) -> Option<(Stream, String)> {
         let mut words = line.splitn(4, ' ');
         let (_, stream, kind, text) = (words.next()?, words.next()?, words.next()?, words.next().unwrap_or(""));
@@ -88,7 +88,7 @@ impl Follower {
     }
 }
 
-/// Waits until a service says `ready`; what it complains of instead is the error. `may_go_on` is asked all the while.
+/// Waits until a service logs `ready`, or fails with what it logged instead. `may_go_on` is called at each check.
 pub fn wait_until(
     path: &Path,
     ready: &str,
@@ -111,7 +111,7 @@ pub fn wait_until(
         may_go_on()?;
         std::thread::sleep(Duration::from_millis(5));
     }
-    let said = format!("not ready within {} s; its last line: {last}", READY_WITHIN.as_secs());
+    let said = format!("not ready after {} s; its last line: {last}", READY_WITHIN.as_secs());
     Err(RuntimeError::Podman { what: what.to_owned(), said })
 }
 
@@ -153,7 +153,7 @@ mod tests {
         assert!(matches!(result, Err(RuntimeError::Interrupted(15))));
     }
 
-    /// No newline ever comes.
+    /// A line that never ends.
     #[test]
     fn a_line_without_an_end_is_held_to_a_bound() {
         let dir = tempfile::tempdir().unwrap();

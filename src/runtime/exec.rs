@@ -1,4 +1,4 @@
-//! Running the command in the held-open agent container, with a deadline and the caller's streams.
+//! Runs the command in the agent container, which is held open, with a deadline and the caller's streams.
 
 use std::fs::File;
 use std::io;
@@ -19,10 +19,10 @@ use super::signals::{Asked, Signals};
 use super::terminal::{Keyboard, Terminal};
 use crate::plan::trust;
 
-/// A second Ctrl-C within this time ends the sandbox, not just the command.
+/// A second Ctrl-C within this time stops the sandbox, not just the command.
 const TWICE: Duration = Duration::from_secs(2);
 
-/// How long the streams may drain after the container was killed.
+/// How long output may drain after the container was killed.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// What to run, and how.
@@ -32,34 +32,34 @@ pub struct Exec<'a> {
     pub container: &'a str,
     /// The command and its arguments.
     pub command: &'a [String],
-    /// Give it a terminal.
+    /// Whether the command gets a terminal.
     pub tty: bool,
-    /// The caller's `TERM`, passed on with a terminal only.
+    /// The caller's `TERM`, which is passed on only with a terminal.
     pub term: Option<&'a str>,
-    /// Variables of the command's, a line each, in a file: an argument could be read by every user of the host.
+    /// A file with the command's variables, one per line. As arguments, every user of the host could read them.
     pub env_file: Option<&'a Path>,
-    /// The command's shell takes plain secrets from their file first.
+    /// Whether the container's shell loads plain secrets from their file first.
     pub secrets: bool,
-    /// When it has run long enough.
+    /// When the command times out.
     pub deadline: Option<Instant>,
-    /// Readable once the command must not go on.
+    /// A descriptor that becomes readable when the command must be stopped.
     pub alarm: Option<&'a UnixStream>,
 }
 
-/// How it ended.
+/// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The command's own code, or what podman says (126, 127, 128 + n).
+    /// The command's exit code, or podman's (126, 127, 128 + n).
     Code(u8),
-    /// The deadline passed; the container was killed.
+    /// The command timed out, and the container was killed.
     TimedOut,
-    /// The alarm was raised; the container was killed.
+    /// The alarm was raised, and the container was killed.
     Alarmed,
-    /// This signal asked for the end.
+    /// This signal asked sandboxc to stop.
     Signalled(i32),
 }
 
-/// podman, while it runs the command.
+/// The podman process that runs the command.
 struct Running {
     child: Child,
     process: Process,
@@ -67,7 +67,8 @@ struct Running {
     _keyboard: Option<Keyboard>,
 }
 
-/// Runs it and waits. The container is gone or dying after `TimedOut` and `Signalled`; otherwise it is still there.
+/// Runs the command and waits for it. After `TimedOut` and `Signalled`, the container is gone or dying; otherwise it
+/// still exists.
 pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended, RuntimeError> {
     let mut running = spawn(podman, exec, signals)?;
     super::fault::point("command-started");
@@ -83,7 +84,7 @@ pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended
             }
             Some(Asked::Interrupt(signal)) => {
                 last_interrupt = Some(Instant::now());
-                // One who sees nothing happen presses the key again.
+                // If nothing seems to happen, people press Ctrl-C again.
                 if let Some(inside) = Inside::of(exec.container) {
                     inside.interrupt(signal);
                 }
@@ -99,7 +100,7 @@ pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended
             }
             None => {
                 let alarmed = wait_for(running.process.as_fd(), signals, exec.deadline, exec.alarm)?;
-                // One that has ended by itself at the same time is the next look's.
+                // If the command ended at the same moment, the next iteration notices it.
                 let runs = matches!(running.child.try_wait(), Ok(None));
                 (alarmed && runs).then_some(Ended::Alarmed)
             }
@@ -114,7 +115,7 @@ pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended
 
 fn spawn(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Running, RuntimeError> {
     let mut command = podman.command(&arguments(exec));
-    // The caller's terminal never reaches podman, see `terminal`; nor does a signal for our process group.
+    // podman never gets the caller's terminal (see `terminal`) or the signals of our process group.
     command.process_group(0);
     let has_keyboard = rustix::termios::isatty(io::stdin());
     let terminal = if has_keyboard && exec.tty {
@@ -132,9 +133,9 @@ fn spawn(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Running,
     Ok(Running { child, process, terminal, _keyboard: keyboard })
 }
 
-/// Gives podman a terminal of ours for each stream that is one.
+/// Gives podman a terminal of ours for each stream that is a terminal.
 fn on_a_terminal(command: &mut Command) -> Result<Terminal, RuntimeError> {
-    let doing = || RuntimeError::io("making a terminal for the command");
+    let doing = || RuntimeError::io("creating a terminal for the command");
     let (terminal, far) = Terminal::open()?;
     command.stdin(far.try_clone().map_err(doing())?).stdout(far.try_clone().map_err(doing())?);
     if rustix::termios::isatty(io::stderr()) {
@@ -144,8 +145,8 @@ fn on_a_terminal(command: &mut Command) -> Result<Terminal, RuntimeError> {
 }
 
 fn arguments(exec: &Exec<'_>) -> Vec<String> {
-    // No detach keys: every byte is the command's. Not privileged: a containers.conf with `privileged = true` reaches no
-    // container of kube play, but every `podman exec`.
+    // No detach keys, since every byte is for the command. Not privileged: `privileged = true` in containers.conf does
+    // not affect containers of kube play, but does affect `podman exec`.
     let mut args: Vec<String> =
         ["exec", "--interactive", "--detach-keys=", "--privileged=false"].map(str::to_owned).to_vec();
     if exec.tty {
@@ -171,7 +172,7 @@ impl Running {
         }
     }
 
-    /// podman has ended; what it wrote to a terminal of ours is still to be shown, to whoever reads as slowly as they like.
+    /// podman has ended. Its output on our terminal remains to be shown, however slowly the reader reads.
     fn shown(&self, code: u8, deadline: Option<Instant>, signals: &Signals) -> Ended {
         let Some(terminal) = &self.terminal else { return Ended::Code(code) };
         loop {
@@ -192,12 +193,12 @@ impl Running {
         }
     }
 
-    /// Ends the whole container, so that no process of it lives on, and lets what was printed drain.
+    /// Stops the whole container, so that none of its processes survives, and drains the output.
     ///
-    /// Removed, not killed: the clean-up that podman starts after a kill takes the pod's lock, and a `pod rm` that has it
-    /// meanwhile waits for that clean-up until systemd gives up after 90 s (seen on 5.4.2).
+    /// The container is removed, not killed: after a kill, podman's cleanup takes the pod's lock, and a `pod rm` that
+    /// already holds it waits for that cleanup until systemd gives up after 90 s (seen with podman 5.4.2).
     fn end(&mut self, podman: &Podman, container: &str) {
-        // Failing here is no reason to stop: the teardown that follows removes the pod by force.
+        // Continue even if this fails: the teardown that follows removes the pod by force.
         let _ = podman.output(&["rm", "--force", "--volumes", "--time", "0", container], None);
         let until = Instant::now() + DRAIN;
         while Instant::now() < until {
@@ -211,7 +212,8 @@ impl Running {
     }
 }
 
-/// Until `fd` is readable, a signal arrives, the deadline is there, or the alarm is raised, which is true then.
+/// Waits until `fd` is readable, a signal arrives, the deadline passes, or the alarm is raised. Returns true for the
+/// alarm.
 fn wait_for(
     fd: BorrowedFd<'_>,
     signals: &Signals,

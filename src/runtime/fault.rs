@@ -1,7 +1,6 @@
-//! Points at which a test kills the runner. Compiled only with the feature `fault`, which tests enable and releases do
-//! not: without it a point is nothing at all.
+//! Points at which a test kills the runner. The feature `fault` compiles them in; tests enable it, releases do not.
 
-/// Where a test may let the runner die, in the order in which a run passes them.
+/// The points, in the order in which a run passes them.
 pub const POINTS: [&str; 14] = [
     "state-made",
     "manifest-kept",
@@ -22,14 +21,14 @@ pub const POINTS: [&str; 14] = [
 /// Kills this process with SIGKILL if `SANDBOXC_FAULT` names the point.
 #[cfg(feature = "fault")]
 pub fn point(name: &str) {
-    debug_assert!(POINTS.contains(&name), "{name} is no known point");
+    debug_assert!(POINTS.contains(&name), "unknown point {name}");
     if std::env::var_os("SANDBOXC_FAULT").is_some_and(|wanted| wanted == name) {
-        // A signal that cannot be sent to oneself shows as a test that finds the runner alive.
+        // If the signal cannot be sent, the test finds the runner alive and fails.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }
 
-/// Nothing.
+/// Does nothing.
 #[cfg(not(feature = "fault"))]
 #[inline]
 pub fn point(_name: &str) {}

@@ -1,8 +1,8 @@
-//! Removing what dead sessions have left.
+//! Removes what dead sessions left behind.
 //!
-//! A session is dead when its runner's lock is free; what a runner made and no directory knows (the machine was started
-//! again meanwhile) belongs to a dead one too. What no runner made is left alone: a script, a unit or a manifest that
-//! somebody played has no lock, so nobody could tell whether it lives.
+//! A session is dead if its runner's lock is free. What a runner created but no directory records (the machine was
+//! rebooted in between) belongs to a dead session, too. Everything that no runner created is left alone: a script, a
+//! unit or a manifest that was played by hand has no lock that would show whether it is in use.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -14,19 +14,19 @@ use super::orphans::settle;
 use super::podman::Podman;
 use super::registry::{Dead, Registry};
 
-/// podman is asked this often: something that is being cleaned up by podman itself cannot be removed meanwhile.
+/// How often to ask podman. What podman itself is cleaning up cannot be removed at the same time.
 const ROUNDS: u32 = 4;
 
-/// Whose leftovers.
+/// Whose leftovers to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
-    /// Everybody's that is dead.
+    /// Those of all dead sessions.
     All,
-    /// This dead session's only.
+    /// Those of this dead session.
     Session(&'a str),
 }
 
-/// What a sweep did, or would do.
+/// What a sweep removed, or would remove.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Dead sessions that had a directory, sorted.
@@ -37,7 +37,7 @@ pub struct Swept {
     pub left: Vec<String>,
 }
 
-/// Finds and removes it; with `dry_run` only finds it.
+/// Finds leftovers and removes them; with `dry_run`, only finds them.
 pub fn sweep(podman: &Podman, registry: &Registry, scope: Scope<'_>, dry_run: bool) -> Result<Swept, RuntimeError> {
     let dead: Vec<Dead> = registry.dead()?.into_iter().filter(|dead| scope.covers(&session_of(dead))).collect();
     let mut swept = Swept { sessions: dead.iter().map(session_of).collect(), ..Swept::default() };
@@ -51,7 +51,7 @@ pub fn sweep(podman: &Podman, registry: &Registry, scope: Scope<'_>, dry_run: bo
         return Ok(swept);
     }
     swept.left = remove_all(podman, registry, scope, &dead, found)?;
-    // A session of which something is left stays known, for the next one who tries.
+    // A session with something left keeps its directory, so that the next sweep tries again.
     if swept.left.is_empty() {
         dead.into_iter().try_for_each(|dead| registry.bury(dead))?;
     }
@@ -67,12 +67,12 @@ impl Scope<'_> {
     }
 }
 
-/// A directory is named like its session.
+/// A directory has the name of its session.
 fn session_of(dead: &Dead) -> String {
     dead.dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// podman is asked before the registry: whoever owns something that podman shows has said so before making it.
+/// podman is asked before the registry: a runner registers before it creates anything that podman could list.
 fn left_over(
     podman: &Podman,
     registry: &Registry,
@@ -116,6 +116,6 @@ fn remove_all(
     if found.is_empty() {
         return Ok(Vec::new());
     }
-    failures.extend(found.iter().map(|object| format!("the {} {} is still there", object.kind.word(), object.name)));
+    failures.extend(found.iter().map(|object| format!("could not remove the {} {}", object.kind.word(), object.name)));
     Ok(failures)
 }

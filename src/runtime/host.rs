@@ -1,4 +1,4 @@
-//! What the host itself must be like.
+//! Requirements on the host.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use super::RuntimeError;
 use crate::config::{Protected, Resolved};
 
-/// Root would make `root` inside the root of the host: only rootless podman keeps the promises.
+/// As root, `root` inside would be root on the host: only rootless podman keeps the promises.
 pub fn check() -> Result<(), RuntimeError> {
     if rustix::process::geteuid().is_root() {
         return Err(RuntimeError::Host(
@@ -19,12 +19,12 @@ pub fn check() -> Result<(), RuntimeError> {
     Ok(())
 }
 
-/// True if a file can be executed by somebody.
+/// Whether a file is an executable program.
 pub fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// podman's read-only binds are not recursive, so a mount below one would stay writable.
+/// podman's read-only bind mounts are not recursive, so a mount below one would stay writable.
 pub fn check_read_only_mounts(resolved: &Resolved) -> Result<(), RuntimeError> {
     let workspace = resolved.workspace.read_only.then_some(&resolved.workspace.source);
     let mounts = resolved.mounts.iter().filter(|mount| mount.read_only).map(|mount| &mount.source);
@@ -42,7 +42,7 @@ pub fn check_read_only_mounts(resolved: &Resolved) -> Result<(), RuntimeError> {
             points.iter().find(|point| Path::new(point) != source && Path::new(point).starts_with(&source))
         {
             return Err(RuntimeError::Host(format!(
-                "{} is to be read-only, but {point} is mounted below it and would stay writable",
+                "{} should be read-only, but {point} is mounted below it and would stay writable",
                 source.display()
             )));
         }
@@ -50,7 +50,7 @@ pub fn check_read_only_mounts(resolved: &Resolved) -> Result<(), RuntimeError> {
     Ok(())
 }
 
-/// `\040` and the like (`proc_pid_mountinfo(5)`).
+/// Decodes `\040` and similar escapes (`proc_pid_mountinfo(5)`).
 fn unescape(field: &str) -> String {
     ["\\040", "\\011", "\\012", "\\134"]
         .iter()
@@ -58,10 +58,10 @@ fn unescape(field: &str) -> String {
         .fold(field.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
-/// Eight random hexadecimal digits.
+/// Returns eight random hexadecimal digits.
 pub fn random_session() -> Result<String, RuntimeError> {
     let mut bytes = [0_u8; 4];
     getrandom(&mut bytes, GetRandomFlags::empty())
-        .map_err(|error| RuntimeError::Io("asking for randomness".to_owned(), error.into()))?;
+        .map_err(|error| RuntimeError::Io("reading random bytes".to_owned(), error.into()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

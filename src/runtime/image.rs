@@ -1,4 +1,4 @@
-//! Building the images that a sandbox runs from.
+//! Builds the images of sandboxes.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,18 +9,18 @@ use super::podman::Podman;
 /// What to build.
 #[derive(Clone, Debug)]
 pub struct Build<'a> {
-    /// The tag it gets.
+    /// The tag of the image.
     pub tag: &'a str,
-    /// Text of the Containerfile.
+    /// The text of the Containerfile.
     pub containerfile: &'a str,
-    /// Value of its `BASE` argument.
+    /// The value of its `BASE` argument.
     pub base: Option<&'a str>,
-    /// The directory it may copy from; none for ours, which copy nothing.
+    /// The build context; `None` for our own Containerfiles, which copy nothing.
     pub context: Option<&'a Path>,
 }
 
-/// Builds with podman's own output on stderr. Every step runs again on the newest base: a cached one holds what a mirror had
-/// on the day of the first build, without the security updates since.
+/// Builds the image, with podman's output on stderr. Rebuilds every step on the newest base image: a cached step holds
+/// packages from the day of the first build, without later security updates.
 pub fn build(podman: &Podman, build: &Build<'_>) -> Result<(), RuntimeError> {
     let empty_dir = podman.empty_dir();
     let file = empty_dir.with_extension("containerfile");
@@ -30,17 +30,17 @@ pub fn build(podman: &Podman, build: &Build<'_>) -> Result<(), RuntimeError> {
     args.push(format!("--file={}", file.display()));
     args.push(build.context.unwrap_or(empty_dir).display().to_string());
     let id = || {
-        let described = podman.describe("looking for the image", &[build.tag]).ok()?;
+        let described = podman.describe("checking whether the image exists", &[build.tag]).ok()?;
         described.first()?.get("Id")?.as_str().map(str::to_owned)
     };
     let before = id();
     let mut command = podman.build_command(&args)?;
     let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status().map_err(RuntimeError::NoPodman);
-    // A scratch directory's, which goes anyway.
+    // Errors do not matter: the scratch directory is removed anyway.
     let _ = std::fs::remove_file(&file);
     match status? {
         status if status.success() => {
-            // Each build would leave one behind. A container that still uses it keeps it.
+            // Each build would leave the previous image behind. A container that uses it keeps it.
             if let Some(before) = before.filter(|before| id().as_ref() != Some(before)) {
                 let _ = podman.output(&["image", "rm", &before], None);
             }
@@ -48,7 +48,7 @@ pub fn build(podman: &Podman, build: &Build<'_>) -> Result<(), RuntimeError> {
         }
         status => Err(RuntimeError::Podman {
             what: format!("building {}", build.tag),
-            said: format!("podman build ended with {status}"),
+            said: format!("podman build failed with {status}"),
         }),
     }
 }

@@ -1,4 +1,4 @@
-//! The life of a session: what is left of dead ones goes, this one is set up, its command runs, and nothing stays.
+//! The life of a session: remove what dead sessions left, set up this one, run its command, tear everything down.
 
 mod workspace;
 
@@ -27,60 +27,59 @@ use crate::emit::{EmitError, Podman as Version, limit_gaps, tree};
 use crate::plan::{Command, Keeper, Plan, PlanError, Request, plan, session_is_valid, subnets};
 use workspace::{Watched, Watching};
 
-/// How many subnets are tried at most; a small pool is tried as a whole.
+/// How many subnets to try at most. A smaller pool is tried completely.
 const ATTEMPTS: u32 = 64;
 
-/// A command that SIGKILL ended, as a shell says it.
+/// The exit code of a command that SIGKILL ended.
 const KILLED: u8 = exit::SIGNAL_BASE + 9;
 
-/// Shows a line to a person.
+/// Prints a line for the user.
 pub type Tell<'a> = &'a dyn Fn(&str);
 
-/// What is asked for.
+/// The arguments of a run.
 pub struct Order<'a> {
     /// The config, and the values of its secrets.
     pub config: (&'a Resolved, &'a SecretValues),
-    /// Id of the session; `None` is a random one.
+    /// The session id; `None` for a random one.
     pub session: Option<&'a str>,
     /// The command.
     pub command: &'a [String],
-    /// The podman to write for; `None` is the installed one.
+    /// The podman version to write for; `None` for the installed one.
     pub version: Option<Version>,
-    /// Refuse a limit that the manifest alone does not keep.
+    /// Fail if the manifest alone cannot enforce a limit.
     pub strict: bool,
-    /// End the command after this time; the smaller of it and the configured one holds.
+    /// Stop the command after this time. A smaller configured timeout applies instead.
     pub timeout: Option<Duration>,
-    /// Give the command a terminal, of this type.
+    /// Give the command a terminal.
     pub tty: bool,
-    /// `$TERM` of the caller.
+    /// The caller's `$TERM`.
     pub term: Option<&'a str>,
-    /// File for the network log.
+    /// The network log's file.
     pub network_log: Option<&'a Path>,
     /// The user's runtime directory.
     pub runtime_dir: &'a Path,
-    /// Leave everything in place afterwards.
+    /// Keep everything afterwards.
     pub keep: bool,
 }
 
-/// Why a session did not run its command to the end.
+/// Why a session could not run its command to its end.
 #[derive(Debug, Error)]
 pub enum LifeError {
-    /// This host, podman, a file or a signal.
+    /// A problem with the host, podman, a file, or a signal.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
     /// No plan can be made.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plan cannot be written for this podman.
+    /// The plan cannot be written for this podman version.
     #[error(transparent)]
     Emit(#[from] EmitError),
-    /// `strict`, and a limit that the manifest alone does not keep.
-    #[error("--strict: a limit cannot be kept by the manifest alone")]
+    /// `strict` is set, and the manifest alone cannot enforce a limit.
+    #[error("--strict: the manifest alone cannot enforce a limit")]
     Limits,
 }
 
-/// Runs a command in a session of its own. Returns the exit code that the caller should end with; `tell` gets what a person
-/// should know.
+/// Runs a command in a new session. Returns the exit code for the caller; `tell` prints messages for the user.
 pub fn live(order: &Order<'_>, tell: Tell<'_>) -> Result<u8, LifeError> {
     let resolved = order.config.0;
     host::check_read_only_mounts(resolved)?;
@@ -89,14 +88,14 @@ pub fn live(order: &Order<'_>, tell: Tell<'_>) -> Result<u8, LifeError> {
         Some(session) => session.to_owned(),
         None => host::random_session()?,
     };
-    // Signals are taken over before anything exists that they would leave behind.
+    // Take signals over before creating anything that they would leave behind.
     let signals = Arc::new(Signals::take_over()?);
     if !session_is_valid(&session) {
         return Err(PlanError::BadSession(session).into());
     }
     let registry = Registry::open(order.runtime_dir)?;
     let starting = registry.heeding(&signals);
-    // After a crash, and once after each login or start of the machine; podman is asked only then.
+    // After a crash, and once after each login or reboot. Otherwise podman is not asked.
     if registry.is_fresh() || starting.has_dead().unwrap_or(false) {
         clean_up(&registry, Scope::All, tell);
     }
@@ -111,7 +110,7 @@ pub fn live(order: &Order<'_>, tell: Tell<'_>) -> Result<u8, LifeError> {
     result
 }
 
-/// Sets up, executes and takes down, in the session that `state` holds.
+/// Sets the session up, runs the command, and tears the session down. `state` holds the session's directory.
 fn run_in(
     order: &Order<'_>,
     tell: Tell<'_>,
@@ -149,7 +148,7 @@ fn run_in(
         state.keep_manifest(&compiled.stream.text())?;
         point("manifest-kept");
         if attempt == 0 && !resolved.sandbox_enabled.value {
-            tell("THE NETWORK SANDBOX IS OFF: the command reaches everything that this host reaches");
+            tell("THE NETWORK SANDBOX IS OFF: the command can reach everything that this host can reach");
         }
         let running = Session::new(&podman, signals, state, &plan, &compiled);
         match running.set_up() {
@@ -157,7 +156,7 @@ fn run_in(
                 drop(turn);
                 firsts.made();
                 let started = Started { podman: &podman, state, plan: &plan, session: &running, given: &given };
-                // There is one, since this arm returns.
+                // `network` is `Some` in this arm.
                 let watched = watching.take().map(Watching::ready).transpose();
                 let watched = watched.inspect_err(|_| take_down(&running, state, false))?;
                 let code = execute(order, tell, &started, signals, (log, watched.as_ref()));
@@ -175,14 +174,14 @@ fn run_in(
         }
     }
     Err(RuntimeError::Host(format!(
-        "no free subnet in network.pool {} after {attempts} tries: `sandboxc gc` removes the networks of dead sessions, \
-         a larger network.pool in the server config makes room for more",
+        "found no free subnet in network.pool {} after {attempts} tries: remove the networks of dead sessions with `sandboxc gc`, \
+         or set a larger network.pool in the server file",
         resolved.pool.value
     ))
     .into())
 }
 
-/// What podman makes when the first session needs it: images with their layers copied for other ids, and the home.
+/// What podman creates when the first session needs it: image layers copied for other ids, and the home volume.
 fn first_uses(registry: &Registry, resolved: &Resolved) -> Result<FirstUses, RuntimeError> {
     let identity = resolved.identity.value;
     let image = |reference: &str| format!("image {reference} {identity:?}");
@@ -194,7 +193,7 @@ fn first_uses(registry: &Registry, resolved: &Resolved) -> Result<FirstUses, Run
     registry.first_uses(things.iter().map(String::as_str))
 }
 
-/// Names the limits that the manifest alone does not keep, if there are any.
+/// Prints the limits that the manifest alone cannot enforce.
 fn refuse_gaps(plan: &Plan, version: Version, tell: Tell<'_>) -> Result<(), LifeError> {
     let gaps = limit_gaps(plan, version);
     for gap in &gaps {
@@ -203,17 +202,17 @@ fn refuse_gaps(plan: &Plan, version: Version, tell: Tell<'_>) -> Result<(), Life
     if gaps.is_empty() { Ok(()) } else { Err(LifeError::Limits) }
 }
 
-/// Removes what dead sessions have left.
+/// Removes what dead sessions left.
 fn clean_up(registry: &Registry, scope: Scope<'_>, tell: Tell<'_>) {
     let swept = Podman::new(registry.empty_dir()).and_then(|podman| gc::sweep(&podman, registry, scope, false));
     match swept {
-        // The session itself will say so.
+        // The session will report the same problem.
         Err(RuntimeError::NoPodman(_)) => {}
-        // This session does not need it to have worked.
+        // This session does not depend on the cleanup.
         Err(error) => tell(&format!("cleaning up: {error}")),
         Ok(swept) => {
             for left in swept.left {
-                tell(&format!("left for the next `sandboxc gc`: {left}"));
+                tell(&format!("could not remove {left}; try `sandboxc gc` later"));
             }
         }
     }
@@ -240,23 +239,23 @@ struct Started<'a> {
     given: &'a Given,
 }
 
-/// What is given to the session besides its plan.
+/// What the session gets besides its plan.
 #[derive(Default)]
 struct Given {
-    /// Variables of the command.
+    /// A file with variables for the command.
     env_file: Option<PathBuf>,
-    /// It has plain secrets too.
+    /// Whether the session has plain secrets.
     secrets: bool,
-    /// For everything that is said about it.
+    /// Redacts secrets in everything that is printed.
     redactor: Redactor,
 }
 
-/// Makes keys and surrogates, and writes them and the secrets where router and agent find them.
+/// Creates keys and surrogates, and writes them and the secrets to where router and agent find them.
 fn give(resolved: &Resolved, values: &SecretValues, state: &State) -> Result<Given, RuntimeError> {
     let (policy, dir) = (&resolved.policy, state.dir());
     if !resolved.sandbox_enabled.value && !policy.credentials.is_empty() {
         return Err(RuntimeError::Host(
-            "credentials are kept from the command by the router, which `sandbox_enabled: false` leaves out; remove them"
+            "with `sandbox_enabled: false` there is no router that could keep credentials from the command: remove the credentials"
                 .to_owned(),
         ));
     }
@@ -293,7 +292,7 @@ fn execute(
     };
     started.state.enter(Stage::Running);
     let ended = exec(started.podman, &request, signals);
-    // Asked before the container goes, and with it the kernel's count.
+    // Read before the container is removed, together with the kernel's count.
     let hint = matches!(ended, Ok(Ended::Code(KILLED))).then(|| started.session.out_of_memory()).flatten();
     if let Some(log) = log {
         started.session.stop_router();
@@ -310,23 +309,25 @@ fn execute(
             code
         }
         Ended::TimedOut => {
-            tell(&format!("time is over after {} s", timeout.unwrap_or_default().as_secs()));
+            tell(&format!("timed out after {} s", timeout.unwrap_or_default().as_secs()));
             exit::TIMEOUT
         }
         Ended::Alarmed => {
-            tell("the command was ended, since what this host would obey in the workspace changed:");
+            tell(
+                "stopped the command: the workspace now contains something that git or sandboxc on this host would act on",
+            );
             exit::PROMISE
         }
         Ended::Signalled(signal) => exit::SIGNAL_BASE + u8::try_from(signal).unwrap_or(0),
     })
 }
 
-/// Nothing stays, unless it was asked for.
+/// Removes everything, unless `--keep` was given.
 fn end_session(order: &Order<'_>, tell: Tell<'_>, started: &Started<'_>, in_order: bool) {
     let names = &started.plan.names;
     if order.keep {
         tell(&format!(
-            "kept until the next `sandboxc gc`: pods {} {}, network {}",
+            "--keep: the next `sandboxc gc` removes the pods {} and {} and the network {}",
             names.agent_pod, names.router_pod, names.internal_network
         ));
         return;
@@ -334,7 +335,7 @@ fn end_session(order: &Order<'_>, tell: Tell<'_>, started: &Started<'_>, in_orde
     take_down(started.session, started.state, in_order);
 }
 
-/// The straight way; where something of it fails, the thorough one follows when the session's lock is free.
+/// Takes the session down. If something fails, the full cleanup follows once the session's lock is free.
 fn take_down(running: &Session<'_>, state: &State, in_order: bool) {
     if !running.take_down(in_order).is_empty() {
         state.leave();

@@ -1,6 +1,6 @@
-//! Locks between processes: files whose lock the kernel frees with their holder.
+//! Locks between processes: files whose lock the kernel releases when their holder ends.
 //!
-//! No wait for one is without an end: a holder may be stopped, or wait for something itself.
+//! Every wait is bounded, since a holder may be stopped, or wait for something itself.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -11,30 +11,30 @@ use std::time::{Duration, Instant};
 
 use super::RuntimeError;
 
-/// How often a lock that somebody holds is tried again.
+/// How often to retry a lock that is held.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What a wait is bounded by.
+/// The limits of a wait.
 #[derive(Clone, Copy)]
 pub struct Wait<'a> {
-    /// Time.
+    /// The time limit.
     pub most: Duration,
-    /// Whatever else ends it, such as a signal.
+    /// Anything else that ends the wait, such as a signal.
     pub may_go_on: &'a dyn Fn() -> Result<(), RuntimeError>,
 }
 
-/// A lock that is held until this is dropped. Children do not inherit it.
+/// A lock that is held until this is dropped. Child processes do not inherit it.
 #[derive(Debug)]
 pub struct Lock(#[allow(dead_code, reason = "held for its lock")] File);
 
 impl Lock {
-    /// Takes it if nobody has it. The file is made if missing, and never opened through a link.
+    /// Takes the lock if it is free. Creates the file if it is missing; never opens it through a link.
     pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
         Self::of(open(path)?)
     }
 
-    /// The same for a file that is there, such as one of our own descriptors by its path in `/proc`: a copy of the
-    /// descriptor would share its lock.
+    /// Like `Lock::try_take`, for an existing file, such as one of our own descriptors by its path in `/proc`: a
+    /// duplicate of the descriptor would share its lock.
     pub fn try_existing(path: &Path) -> io::Result<Option<Self>> {
         Self::of(File::open(path)?)
     }
@@ -47,7 +47,7 @@ impl Lock {
         }
     }
 
-    /// Takes it as soon as it is free.
+    /// Takes the lock as soon as it is free.
     pub fn take(path: &Path, wait: Wait<'_>) -> Result<Self, RuntimeError> {
         let until = Instant::now() + wait.most;
         loop {
@@ -58,7 +58,7 @@ impl Lock {
             (wait.may_go_on)()?;
             if Instant::now() >= until {
                 return Err(RuntimeError::Host(format!(
-                    "{} has been locked by another process for {} s; `fuser {}` shows which",
+                    "another process has locked {} for {} s; `fuser {}` shows which one",
                     path.display(),
                     wait.most.as_secs(),
                     path.display()
@@ -91,7 +91,7 @@ mod tests {
         assert!(Lock::try_take(&path).unwrap().is_none());
         let short = Wait { most: Duration::from_millis(30), may_go_on: &|| Ok(()) };
         let said = Lock::take(&path, short).unwrap_err().to_string();
-        assert!(said.contains("locked by another process"), "{said}");
+        assert!(said.contains("another process has locked"), "{said}");
         let asked = Wait { most: Duration::from_secs(60), may_go_on: &|| Err(RuntimeError::Interrupted(15)) };
         assert!(matches!(Lock::take(&path, asked), Err(RuntimeError::Interrupted(15))));
         drop(held);

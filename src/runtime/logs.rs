@@ -1,4 +1,4 @@
-//! What a session's router and forwarder (with the gate before it) said.
+//! The output of a session's router and forwarder, including the gate.
 
 use std::thread;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::redact::Redactor;
 use super::registry::Registry;
 use super::state::log_file;
 
-/// The services that write a log of their own; the agent's output belongs to its command's caller.
+/// The services with a log of their own. The agent's output goes to the caller of `run`.
 const SERVICES: [&str; 2] = ["router", "forwarder"];
 
-/// Hands out each line with who said it; false if nothing of that session is there.
+/// Passes each line to `each` with the name of its service. Returns false if there is no such session.
 pub fn logs(
     podman: &Podman,
     registry: &Registry,
@@ -32,7 +32,7 @@ pub fn logs(
         (service, Follower::new(path))
     });
     loop {
-        // Asked first, so that what was said until the end is read after it.
+        // Checked before reading, so that everything written until then is read.
         let goes_on = follow && registry.find(session)?.is_some();
         for (service, follower) in &mut followers {
             follower.lines().iter().for_each(|(_, line)| each(service, &redactor.text(line)));
@@ -44,7 +44,7 @@ pub fn logs(
     }
 }
 
-/// A session that no runner of ours has: podman knows where its logs are.
+/// For a session without a runner, podman knows where the logs are.
 fn of_another(podman: &Podman, session: &str, each: &mut dyn FnMut(&str, &str)) -> Result<bool, RuntimeError> {
     let containers: Vec<_> = list(podman)?
         .into_iter()

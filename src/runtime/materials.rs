@@ -1,8 +1,8 @@
-//! What a session's router and agent need and no file of the plan may hold: the CA's certificates, keys, credentials.
+//! What a session's router and agent need and no file of the plan may contain: certificates, keys, credentials.
 //!
-//! Invariants: it is written to a file system in memory only, below the session's own directory; the CA's key is never
-//! written at all. Two directories are mounted, each as a whole: `router`, which holds what is secret, and `agent`, which
-//! is public.
+//! Invariants: materials are only written to a file system in memory, below the session's own directory; the CA's key
+//! is never written. Two directories are mounted, each as a whole: `router`, which holds secrets, and `agent`, which is
+//! public.
 
 mod ca;
 mod credentials;
@@ -30,38 +30,38 @@ use crate::policy::Credential;
 pub use hold::hold;
 pub use kube::secrets;
 
-/// File systems that never reach a disk of their own (`statfs(2)`).
+/// File systems that are in memory (`statfs(2)`).
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// What is made from.
+/// What materials are made from.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The session's id.
     pub session: &'a str,
     /// The certificates that the router needs.
     pub leaves: &'a [Leaf],
-    /// Roots besides the system's, PEM.
+    /// Root certificates besides the system's, as PEM.
     pub extra_ca: Option<&'a str>,
     /// The credentials of the policy.
     pub credentials: &'a [Credential],
-    /// What they are.
+    /// The values of secrets.
     pub values: &'a SecretValues,
 }
 
 /// Files by their path in their directory.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// Everything, in memory.
+/// All materials, in memory.
 pub struct Materials {
     /// The router's files: keys and values.
     pub router: Files,
-    /// The agent's files: public.
+    /// The agent's files, which are public.
     pub agent: Files,
     /// The agent's variables: surrogates by name.
     pub variables: BTreeMap<String, String>,
 }
 
-/// What must not be shown of a session with these values and these variables of the agent.
+/// What must be redacted for a session with these secrets, where the agent has these variables.
 pub fn known(values: &SecretValues, variables: &BTreeMap<String, String>) -> Known {
     Known {
         values: values.iter().map(|value| value.expose().to_owned()).collect(),
@@ -69,16 +69,16 @@ pub fn known(values: &SecretValues, variables: &BTreeMap<String, String>) -> Kno
     }
 }
 
-/// What the agent is given of it.
+/// What the agent gets of the materials.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// The file with its variables, if anything is decrypted.
+    /// The file with the agent's variables, if any connection is decrypted.
     pub env_file: Option<PathBuf>,
-    /// They: surrogates by name.
+    /// The variables: surrogates by name.
     pub variables: BTreeMap<String, String>,
 }
 
-/// Makes everything anew.
+/// Creates new keys and surrogates.
 pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
     let Request { session, leaves, extra_ca, credentials, values } = request;
     let now = SystemTime::now();
@@ -107,7 +107,8 @@ pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
     Ok(Materials { router, agent, variables: made.variables })
 }
 
-/// Makes keys and surrogates of a session, and writes them and its plain secrets where router and agent find them.
+/// Creates keys and surrogates for a session, and writes them and its plain secrets to where router and agent find
+/// them.
 pub fn give(
     resolved: &Resolved,
     session: &str,
@@ -130,7 +131,7 @@ pub fn give(
 }
 
 impl Materials {
-    /// Writes all of it into the session's directory. Returns the file with the agent's variables, a line each.
+    /// Writes everything into the session's directory. Returns the file with the agent's variables, one per line.
     fn write(&self, session_dir: &Path) -> Result<PathBuf, RuntimeError> {
         in_memory(session_dir)?;
         directory(&trust::router_dir(session_dir), &self.router)?;
@@ -142,8 +143,8 @@ impl Materials {
     }
 }
 
-/// Writes plain secrets where the agent's shell reads them when it becomes the command: neither podman's database nor
-/// its descriptions of containers, which are on a disk, ever hold them.
+/// Writes plain secrets to where the agent's shell reads them before it executes the command. That keeps them out of
+/// podman's database and container descriptions, which are on a disk.
 fn write_secrets(session_dir: &Path, values: &SecretValues) -> Result<(), RuntimeError> {
     if values.plain.is_empty() {
         return Ok(());
@@ -153,47 +154,48 @@ fn write_secrets(session_dir: &Path, values: &SecretValues) -> Result<(), Runtim
     let lines: String = values.plain.iter().map(line).collect();
     let dir = trust::secrets_dir(session_dir);
     directory(&dir, &Files::new())?;
-    // Who the agent is inside is who made this file.
+    // The agent runs as the user who created this file.
     file(&dir.join(trust::SECRETS_FILE), lines.as_bytes(), 0o600)
 }
 
-/// Notes what `logs` must not show, for as long as the session lives.
+/// Writes down what `logs` must redact, for as long as the session exists.
 pub fn write_known(session_dir: &Path, known: &Known) -> Result<(), RuntimeError> {
     if known.values.is_empty() {
         return Ok(());
     }
     in_memory(session_dir)?;
-    let text = serde_json::to_vec(known).map_err(|error| RuntimeError::Io("noting values".to_owned(), error.into()))?;
+    let text = serde_json::to_vec(known)
+        .map_err(|error| RuntimeError::Io("recording secrets to redact".to_owned(), error.into()))?;
     file(&known_file(session_dir), &text, 0o600)
 }
 
-/// Where they are noted.
+/// The file that `write_known` writes.
 pub fn known_file(session_dir: &Path) -> PathBuf {
     session_dir.join("known")
 }
 
-/// Keys and values must not reach a disk.
+/// Checks that keys and values would not be written to a disk.
 fn in_memory(dir: &Path) -> Result<(), RuntimeError> {
-    let what = || format!("asking what file system {} is on", dir.display());
+    let what = || format!("determining the file system of {}", dir.display());
     let stat = rustix::fs::statfs(dir).map_err(|error| RuntimeError::Io(what(), error.into()))?;
     let kind = u64::try_from(stat.f_type).unwrap_or(0);
     if IN_MEMORY.contains(&kind) {
         return Ok(());
     }
     Err(RuntimeError::Host(format!(
-        "{} is on a disk, and keys and credentials may only be in memory: set XDG_RUNTIME_DIR to a tmpfs, as a login \
+        "{} is on a disk, but keys and credentials must stay in memory: set XDG_RUNTIME_DIR to a tmpfs, as a login \
          through systemd does",
         dir.display()
     )))
 }
 
-/// A directory of ours. It and its files can be read by the services' user, who is nobody of this host; what is above
-/// it, the session's directory, lets nobody in.
+/// Creates a directory for a service. Its files are readable for the service's user, which is not a user of this host.
+/// The session's directory above it keeps everybody else out.
 fn directory(dir: &Path, files: &Files) -> Result<(), RuntimeError> {
     let make = |path: &Path| {
         let doing = || RuntimeError::io(format!("making {}", path.display()));
         fs::create_dir(path).map_err(doing())?;
-        // Whatever the umask.
+        // Regardless of the umask.
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(doing())
     };
     make(dir)?;
@@ -238,7 +240,7 @@ mod tests {
         make(Request { session: "s", leaves: &leaves, extra_ca: None, credentials: &[], values: &values }).unwrap()
     }
 
-    /// They look like what an App's router is given, and only where there is one does that have to be hidden.
+    /// They look like the tokens that the router gets for a GitHub App, and need redaction only where there is an App.
     #[test]
     fn surrogates_are_known_where_tokens_are_minted() {
         let secret = |name: &str| (name.to_owned(), Secret::new(format!("ghs_real-{name}")));
@@ -252,7 +254,7 @@ mod tests {
     }
 
     // R-93
-    /// R-93: what the agent sees is public.
+    /// R-93: what the agent can see is public.
     #[test]
     fn no_private_key_is_on_the_agents_side() {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -1,7 +1,7 @@
-//! The session's network log: one JSON line per decision, from what the router says.
+//! The session's network log: one JSON line per decision, from the router's output.
 //!
-//! nginx writes JSON to stdout, dnsmasq text to stderr. The verdict is long settled when a line gets here; failing to
-//! write one changes nothing but the log.
+//! nginx writes JSON to stdout, dnsmasq text to stderr. The decision is made before a line gets here, so a failure only
+//! loses log lines.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct NetworkLog {
     ended: Receiver<()>,
 }
 
-/// How long the last lines may take: a terminal that somebody holds up must not hold up a teardown.
+/// How long reading the last lines may take. A blocked terminal must not block a teardown.
 const LAST_LINES: Duration = Duration::from_secs(10);
 
 impl NetworkLog {
@@ -35,10 +35,10 @@ impl NetworkLog {
         let (flag, session, policy) = (Arc::clone(&stopped), plan.session.clone(), plan.policy.clone());
         let (ending, ended) = channel();
         std::thread::spawn(move || {
-            // Dropped with this thread, which is what `finish` waits for.
+            // Dropped when this thread ends, which `finish` waits for.
             let _ending: Sender<()> = ending;
             loop {
-                // Asked before reading, so that what was written until then is read after it.
+                // Checked before reading, so that everything written until then is read.
                 let last = flag.load(Ordering::SeqCst);
                 for (stream, line) in follower.lines() {
                     write(&mut log, stream, &line, &session, &policy, &redactor);
@@ -52,10 +52,10 @@ impl NetworkLog {
         Self { stopped, ended }
     }
 
-    /// Reads the last lines; the router must have been stopped.
+    /// Reads the last lines. The router must have been stopped.
     pub fn finish(self) {
         self.stopped.store(true, Ordering::SeqCst);
-        // A reader that failed has lost log lines and nothing else.
+        // A failed reader only loses log lines.
         let _ = self.ended.recv_timeout(LAST_LINES);
     }
 }
@@ -71,21 +71,21 @@ fn write(log: &mut Rotating, stream: Stream, line: &str, session: &str, policy: 
     }
 }
 
-/// What takes the place of lines that are gone: of the oldest file, or of those that a full disk had no room for.
+/// The line that replaces lost lines, either of the oldest file or because the disk was full.
 fn dropped_line(dropped: Dropped, session: &str) -> String {
     let Dropped { lines, bytes } = dropped;
     json!({ "ts": now(), "session": session, "tier": "log", "dropped_lines": lines, "dropped_bytes": bytes })
         .to_string()
 }
 
-/// A line of nginx's access log; anything else is a diagnostic, not a decision.
+/// Parses a line of nginx's access log. Anything else is a diagnostic message, not a decision.
 fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
     let Ok(Value::Object(mut map)) = serde_json::from_str(line) else { return None };
-    // nginx has no null; `explain --json` has one where nothing matched.
+    // nginx has no null; `explain --json` prints null if nothing matched.
     if map.get("rule").is_some_and(|rule| rule == "") {
         map.insert("rule".to_owned(), Value::Null);
     }
-    // The stream part of nginx cannot lower a name; `explain` shows the normal form.
+    // nginx's stream module cannot lower-case a name; `explain` prints the normal form.
     if let Some(name) = map.get("host").and_then(Value::as_str).and_then(HostName::from_wire) {
         map.insert("host".to_owned(), name.as_str().into());
     }
@@ -100,7 +100,7 @@ fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
     Some(map)
 }
 
-/// Only what comes from a request: the words that say what was decided are ours, whatever a value is.
+/// Redacts only what comes from a request. The words that describe the decision are ours, even if they equal a value.
 fn redact(map: &mut Map<String, Value>, redactor: &Redactor) {
     const OURS: [&str; 7] = ["ts", "session", "tier", "verdict", "rule", "reason", "credentials"];
     for (_, value) in map.iter_mut().filter(|(key, _)| !OURS.contains(&key.as_str())) {
@@ -110,7 +110,7 @@ fn redact(map: &mut Map<String, Value>, redactor: &Redactor) {
     }
 }
 
-/// A line of dnsmasq's query log: only refusals are decisions, since an answer opens nothing by itself.
+/// Parses a line of dnsmasq's query log. Only refusals are decisions, since an answer does not open anything by itself.
 fn dns_line(line: &str, session: &str, policy: &Policy) -> Option<Map<String, Value>> {
     let query = parse_dns_line(line).filter(|query| !query.answered)?;
     let decision = policy.decide(&query.name, 443);
@@ -121,7 +121,7 @@ fn dns_line(line: &str, session: &str, policy: &Policy) -> Option<Map<String, Va
         "tier": "dns",
         "verdict": "deny",
         "rule": decision.rule.filter(|_| !allowed),
-        // A name that resolves never gets here, unless dnsmasq and `decide` disagree.
+        // A name that resolves only gets here if dnsmasq and `decide` disagree.
         "reason": if allowed { Reason::BadRequest.code() } else { decision.reason.code() },
         "host": query.name,
         "port": 53,
@@ -130,7 +130,7 @@ fn dns_line(line: &str, session: &str, policy: &Policy) -> Option<Map<String, Va
     Some(map)
 }
 
-/// Seconds since the epoch, to the millisecond, as nginx writes them.
+/// Seconds since the epoch with milliseconds, as nginx writes them.
 fn now() -> f64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     (since.as_secs_f64() * 1000.0).round() / 1000.0

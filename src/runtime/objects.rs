@@ -1,4 +1,4 @@
-//! What podman has of ours, and what of it nobody owns any more.
+//! The objects that podman has of ours, and which of them no session owns any more.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -12,7 +12,7 @@ use super::podman::Podman;
 use crate::emit::quadlet::UNIT_LABEL;
 use crate::plan::{SESSION_LABEL, runner_hash};
 
-/// Kinds of objects, in the order in which they must go.
+/// Kinds of objects, in the order in which they must be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// `--external`: what a killed podman has left in the storage only.
+    /// `--external` also lists what a killed podman left only in the storage.
     fn list_args(self) -> &'static [&'static str] {
         match self {
             Self::Container => &["ps", "--all", "--external"],
@@ -55,7 +55,7 @@ impl Kind {
 
     fn remove_args(self) -> &'static [&'static str] {
         match self {
-            // With the volumes that its image made for it.
+            // Together with the volumes that its image declares.
             Self::Container => &["rm", "--force", "--ignore", "--volumes", "--time", "0"],
             Self::Pod => &["pod", "rm", "--force", "--ignore", "--time", "0"],
             Self::Network => &["network", "rm", "--force"],
@@ -65,31 +65,31 @@ impl Kind {
     }
 }
 
-/// An object of podman's.
+/// An object of podman.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Object {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// The session on its label, where it has one: infra containers and the volumes of `ConfigMap`s have none.
+    /// The session on its label. Infra containers and the volumes of `ConfigMap`s have no label.
     pub session: Option<String>,
-    /// The service on its label, if it is systemd that runs it.
+    /// The service on its label, if systemd runs it.
     #[serde(skip)]
     pub unit: Option<String>,
-    /// It can only be removed with its pod.
+    /// Whether it can only be removed with its pod.
     #[serde(skip)]
     pub with_pod: bool,
 }
 
 impl Object {
-    /// The hash in its name, if a runner made it.
+    /// The hash in its name, if a runner created it.
     pub fn hash(&self) -> Option<&str> {
         runner_hash(&self.name)
     }
 }
 
-/// Everything that podman has, of ours and of others. The lists do not wait for each other.
+/// Lists all objects of podman, ours and others, in parallel.
 pub fn list(podman: &Podman) -> Result<Vec<Object>, RuntimeError> {
     let lists: Vec<_> = thread::scope(|scope| {
         let ask = |kind: Kind| move || retry(|| podman.json("listing podman's objects", kind.list_args()));
@@ -103,7 +103,7 @@ pub fn list(podman: &Podman) -> Result<Vec<Object>, RuntimeError> {
     Ok(objects)
 }
 
-/// podman's lists fail when something vanishes while they are made.
+/// podman's lists fail if an object disappears while they are made.
 fn retry(mut ask: impl FnMut() -> Result<Vec<Value>, RuntimeError>) -> Result<Vec<Value>, RuntimeError> {
     for _ in 0..4 {
         match ask() {
@@ -114,10 +114,10 @@ fn retry(mut ask: impl FnMut() -> Result<Vec<Value>, RuntimeError>) -> Result<Ve
     ask()
 }
 
-/// Reads an entry of one of podman's lists; their keys differ in case, and a container has several names.
+/// Parses an entry of one of podman's lists. Their keys differ in case, and a container has several names.
 ///
-/// A container has its image's labels, and an image is anybody's to make. So a label counts only on an object whose name
-/// says that it comes from a plan; and it is a service's only if that is a service of the same plan.
+/// A container inherits its image's labels, and anyone can make an image. So a label counts only on an object whose
+/// name contains a plan's hash, and a service only if it is a service of the same plan.
 fn read(kind: Kind, entry: &Value) -> Vec<Object> {
     let get = |lower: &str, upper: &str| entry.get(lower).or_else(|| entry.get(upper)).cloned().unwrap_or_default();
     let labels = get("labels", "Labels");
@@ -139,37 +139,38 @@ fn read(kind: Kind, entry: &Value) -> Vec<Object> {
     names.iter().filter_map(Value::as_str).map(object).collect()
 }
 
-/// The hash in the name of anything that a plan made, whoever applied it.
+/// Returns the hash in the name of anything that was created from a plan, by whatever means.
 pub fn plan_hash(name: &str) -> Option<&str> {
     let rest = name.strip_prefix("sandboxc-run-").or_else(|| name.strip_prefix("sandboxc-"))?;
     let (hash, rest) = rest.split_at_checked(12)?;
     (rest.starts_with('-') && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
 }
 
-/// Who owns what: the sessions that are alive (or looked after by somebody else), and those known to be dead.
+/// Which hashes belong to sessions that are alive (or being cleaned up by another process), and which to dead ones.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
-    /// Hashes of the plans of sessions that are held.
+    /// Hashes of the plans of sessions whose lock is held.
     pub living: BTreeSet<String>,
     /// Hashes of the plans of dead sessions.
     pub dead_plans: BTreeSet<String>,
-    /// Only what the dead ones named above have owned, not what nobody has a record of.
+    /// Whether to restrict a sweep to what the dead sessions above owned, and leave what has no record.
     pub only_named: bool,
 }
 
 impl Owners {
-    /// True for what belonged to a runner's session that is dead, by its name. A label says nothing: an image brings its
-    /// own, and what a script or a unit made carries the same.
+    /// Whether an object belonged to a dead session of a runner, according to its name. Labels prove nothing: an image
+    /// brings its own, and scripts and units set the same ones.
     pub fn is_left_over(&self, object: &Object) -> bool {
         let is_dead = |hash| self.dead_plans.contains(hash) || (!self.only_named && !self.living.contains(hash));
         object.hash().is_some_and(is_dead)
     }
 }
 
-/// At most so many calls at once, each for many objects: podman takes pods and networks of one call one by one.
+/// How many calls run at once. Each removes many objects, but podman removes pods and networks of one call one after
+/// the other.
 const CALLS: usize = 4;
 
-/// Removes the objects, a few calls in all. What cannot be removed is for the caller's next look to find.
+/// Removes objects with a few calls. The caller lists them again to find what could not be removed.
 pub fn remove(podman: &Podman, objects: &[Object]) -> Vec<String> {
     // Containers before their pods, see `Session::take_down`.
     let steps: [&[Kind]; 3] = [&[Kind::Container], &[Kind::Pod], &[Kind::Network, Kind::Volume, Kind::Secret]];
@@ -178,8 +179,8 @@ pub fn remove(podman: &Podman, objects: &[Object]) -> Vec<String> {
         failures.extend(thread::scope(|scope| {
             let calls: Vec<Vec<&str>> = kinds.iter().flat_map(|&kind| calls(kind, objects)).collect();
             let call = |args: Vec<&str>| {
-                let what = format!("removing what is left ({})", args.first().unwrap_or(&""));
-                // What somebody else, such as the script that made it, removes at the same time is gone the next time.
+                let what = format!("removing leftovers ({})", args.first().unwrap_or(&""));
+                // An object that something else, such as its script, removes at the same time is gone at the next look.
                 let again = || podman.call(&what, &args, None).err();
                 again().and_then(|_| again()).and_then(|_| again()).map(|error| error.to_string())
             };
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(super::read(Kind::Secret, &json!({"Name": "a\nb"}))[0].name, "a\nb");
     }
 
-    /// `LABEL io.sandboxc.session=victim` in a Containerfile of somebody's repo, and the image run by anything.
+    /// `LABEL io.sandboxc.session=victim` in the Containerfile of any image.
     #[test]
     fn a_label_that_an_image_brings_makes_nothing_ours() {
         let unit = |hash: &str| format!("sandboxc-{hash}-agent.service");

@@ -1,5 +1,5 @@
 //! podman calls that outlived their runner. Every call of a session runs in the session's own empty directory, which
-//! is how they are known; containers, conmon and podman's pause process run elsewhere.
+//! identifies it; containers, conmon and podman's pause process run elsewhere.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,13 +9,13 @@ use rustix::process::Signal;
 
 use super::process::Process;
 
-/// How long a call that makes or removes something may take to finish by itself: cut off, it would leave more behind.
+/// How long a call that creates or removes something may continue. If it were killed, it would leave more behind.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Waits until no podman call of the session is left: `exec` and `logs` are ended at once, the others when that takes too
-/// long.
+/// Waits until no podman call of the session is left. Ends `exec` and `logs` immediately, and the others when they take
+/// too long.
 pub fn settle(empty_dir: &Path) {
-    // Without the directory nothing can have been started in it.
+    // Without the directory, nothing can have been started in it.
     let Ok(directory) = File::open(empty_dir) else { return };
     let until = Instant::now() + PATIENCE;
     loop {
@@ -37,7 +37,7 @@ pub fn settle(empty_dir: &Path) {
     }
 }
 
-/// Our own user's podman processes that run in that directory. The directory is compared as an object: a process in a
+/// Finds this user's podman processes in that directory. Compares the directory as an object, since a process in a
 /// container can have one of the same name.
 fn calls(directory: &File) -> Vec<Process> {
     let is_podman =
@@ -45,7 +45,7 @@ fn calls(directory: &File) -> Vec<Process> {
     Process::find(is_podman).into_iter().filter(|process| process.works_in(directory)).collect()
 }
 
-/// The first word that is no option. Options of ours have their values in the same word.
+/// Returns the first word that is not an option. Our options have their values in the same word.
 fn verb(words: &[Vec<u8>]) -> Vec<u8> {
     words.iter().skip(1).find(|word| !word.starts_with(b"-")).cloned().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! Files that somebody asked us to write: the only place that opens one.
+//! Writes files whose path the user chose. No other module opens such a file.
 //!
-//! Invariant: what runs in a sandbox can neither change, redirect nor block an output. So none lies where the sandbox
-//! writes, no component of a path that is opened is a link, and opening never waits.
+//! Invariant: nothing in a sandbox can change, redirect or block an output. So an output never lies where the sandbox
+//! can write, no component of an opened path is a link, and opening never blocks.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -22,23 +22,23 @@ use crate::config::Resolved;
 use crate::emit;
 use crate::visible::escaped;
 
-/// As many links as the kernel follows in one path (`path_resolution(7)`).
+/// The number of links that the kernel follows in one path (`path_resolution(7)`).
 const LINKS: usize = 40;
 
-/// No link of any kind, anywhere in the path.
+/// No links of any kind, anywhere in the path.
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
 
-/// What of the host a sandbox writes.
+/// The parts of the host that a sandbox can write.
 #[derive(Clone, Debug, Default)]
 pub struct Inside {
-    /// Absolute, without links.
+    /// Absolute paths without links.
     writable: Vec<PathBuf>,
     /// Parts of them that are read-only inside.
     kept: Vec<PathBuf>,
 }
 
 impl Inside {
-    /// What the sandbox of this config writes.
+    /// Returns what the sandbox of this config can write.
     pub fn of(resolved: &Resolved) -> Self {
         let workspace = &resolved.workspace;
         let mounts = resolved.mounts.iter().filter(|mount| !mount.read_only).map(|mount| &mount.source);
@@ -48,33 +48,33 @@ impl Inside {
         }
     }
 
-    /// True if names in this directory can change at any time.
+    /// Whether the sandbox can change names in this directory at any time.
     fn writes(&self, dir: &Path) -> bool {
         let below = |all: &[PathBuf]| all.iter().any(|one| dir.starts_with(one));
         below(&self.writable) && !below(&self.kept)
     }
 
-    /// Refuses a directory that an output must not lie in. It need not exist yet.
+    /// Fails if no output may be written to this directory, which does not have to exist yet.
     pub fn check(&self, dir: &Path) -> Result<(), RuntimeError> {
         self.place(dir).map(drop)
     }
 
-    /// The directory without links, refused if the sandbox writes in it.
+    /// Returns the directory without links, or an error if the sandbox can write there.
     fn place(&self, dir: &Path) -> Result<PathBuf, RuntimeError> {
         let real = self.real(dir)?;
         if !self.writes(&real) {
             return Ok(real);
         }
         Err(RuntimeError::Host(format!(
-            "{} is where the command of this sandbox writes, so it could change the output: name a place outside \
-             of the workspace and of writable mounts, or one that is read-only inside, such as `.sandboxc`",
+            "the command in this sandbox can write to {} and could change the output: choose a place outside \
+             the workspace and writable mounts, or one that is read-only inside, such as `.sandboxc`",
             shown(dir)
         )))
     }
 
-    /// The path without links, `.` and `..`. What does not exist is taken as it is written.
+    /// Returns the path without links, `.` and `..`. Components that do not exist are taken literally.
     fn real(&self, path: &Path) -> Result<PathBuf, RuntimeError> {
-        let doing = || RuntimeError::io(format!("looking for {}", shown(path)));
+        let doing = || RuntimeError::io(format!("resolving {}", shown(path)));
         let mut rest = parts(&std::path::absolute(path).map_err(doing())?);
         let (mut real, mut links) = (PathBuf::from("/"), 0);
         while let Some(part) = rest.pop_front() {
@@ -93,7 +93,7 @@ impl Inside {
             }
             if self.writes(&real) {
                 return Err(RuntimeError::Host(format!(
-                    "{} is a link that the command of this sandbox can change: name the place itself",
+                    "{} is a link that the command in this sandbox can change: use the path that it points to",
                     shown(&next)
                 )));
             }
@@ -117,44 +117,44 @@ fn parts(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(part).collect()
 }
 
-/// A path on one line.
+/// A path for a message, on one line.
 fn shown(path: &Path) -> String {
     escaped(&path.display().to_string())
 }
 
-/// Opens a file for appending and makes it if it is missing, mode 0600. A pipe, a socket and a disk are refused; our own
-/// descriptors can be named as `/dev/stderr` or `/dev/fd/N`, whatever they are.
+/// Opens a file for appending; creates it with mode 0600 if it is missing. Refuses pipes, sockets and devices, but
+/// accepts our own descriptors as `/dev/stderr` or `/dev/fd/N`, whatever they are.
 pub fn append(path: &Path, inside: &Inside) -> Result<File, RuntimeError> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let refuse = |why: &str| RuntimeError::Host(format!("{} cannot be written to: {why}", shown(path)));
+    let refuse = |why: &str| RuntimeError::Host(format!("cannot write to {}: {why}", shown(path)));
     let own = own_descriptor(path);
     let opened = if let Some(own) = &own {
         if fs::read_link(own).is_ok_and(|to| to.parent().is_some_and(|dir| inside.writes(dir))) {
-            return Err(refuse("it is open on a file that the command of this sandbox can change"));
+            return Err(refuse("it refers to a file that the command in this sandbox can change"));
         }
         rustix::fs::open(own, flags, Mode::empty())
     } else {
-        let name = path.file_name().ok_or_else(|| refuse("it names no file"))?;
+        let name = path.file_name().ok_or_else(|| refuse("it is not the path of a file"))?;
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let dir = inside.place(dir)?;
         openat2(CWD, dir.join(name), flags | OFlags::CREATE, Mode::RUSR | Mode::WUSR, NO_LINKS)
     };
     let file = opened.map_err(|error| match error {
-        Errno::LOOP => refuse("it is a link; name the file itself"),
-        Errno::NXIO => refuse("it is a socket, or a pipe that nobody reads"),
+        Errno::LOOP => refuse("it is a link: use the path of the file itself"),
+        Errno::NXIO => refuse("it is a socket, or a pipe without a reader"),
         error => refuse(&io::Error::from(error).to_string()),
     })?;
     let kind = FileType::from_raw_mode(fstat(&file).map_err(|error| refuse(&error.to_string()))?.st_mode);
     if own.is_none() && !matches!(kind, FileType::RegularFile | FileType::CharacterDevice) {
         return Err(refuse("it is neither a file nor a terminal"));
     }
-    // Only opening must not wait; a terminal that is slow is no reason to lose lines.
+    // Only opening must not block. A slow terminal must not cost lines.
     let waits = fcntl_getfl(&file).and_then(|now| fcntl_setfl(&file, now - OFlags::NONBLOCK));
     waits.map_err(|error| refuse(&error.to_string()))?;
     Ok(File::from(file))
 }
 
-/// Where the kernel has the descriptor of ours that a path means.
+/// Where the kernel shows the descriptor that a path such as `/dev/fd/N` means.
 fn own_descriptor(path: &Path) -> Option<PathBuf> {
     let number = match path.to_str()? {
         "/dev/stdout" => "1",
@@ -165,8 +165,8 @@ fn own_descriptor(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(format!("/proc/self/fd/{number}")))
 }
 
-/// Writes a tree below `dir`, which is made if it is missing. Each file is written beside its place and renamed, so
-/// nobody reads half of it, and a link at its place is replaced.
+/// Writes a tree below `dir`, which is created if it is missing. Each file is written under a temporary name and
+/// renamed, so that nobody reads half a file, and a link in its place is replaced.
 pub fn tree(dir: &Path, files: &[emit::File], inside: &Inside) -> Result<(), RuntimeError> {
     let real = inside.place(dir)?;
     let root = make_dir(&real).map_err(|error| RuntimeError::Io(format!("making {}", shown(dir)), error.into()))?;
@@ -178,7 +178,7 @@ pub fn tree(dir: &Path, files: &[emit::File], inside: &Inside) -> Result<(), Run
     Ok(())
 }
 
-/// Opens a directory without following a link; what of it is missing is made.
+/// Opens a directory without following links, and creates missing parts.
 fn make_dir(real: &Path) -> Result<OwnedFd, Errno> {
     match open_dir(CWD, real) {
         Err(Errno::NOENT) => {}
@@ -193,7 +193,7 @@ fn open_dir(at: impl std::os::fd::AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     openat2(at, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), NO_LINKS)
 }
 
-/// A directory in another one, and whether it was made.
+/// Opens a directory in another one; also returns whether it was created.
 fn make_child(parent: &OwnedFd, name: &OsStr, mode: Mode) -> Result<(OwnedFd, bool), Errno> {
     let new = match mkdirat(parent, name, mode) {
         Ok(()) => true,
@@ -211,7 +211,7 @@ fn write(root: &OwnedFd, file: &emit::File) -> io::Result<()> {
         let Component::Normal(part) = part else { return Err(Errno::INVAL.into()) };
         let (child, new) = make_child(&dir, part, Mode::from_raw_mode(0o755))?;
         if new {
-            // Mounted in containers that run as nobody of this host, whatever the umask.
+            // The files are mounted in containers whose users are not users of this host, so the umask must not matter.
             let opened = openat2(&child, ".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), NO_LINKS)?;
             fchmod(opened, Mode::from_raw_mode(0o755))?;
         }
@@ -224,7 +224,7 @@ fn write(root: &OwnedFd, file: &emit::File) -> io::Result<()> {
     let written = text.write_all(file.text.as_bytes()).and_then(|()| Ok(fchmod(&text, mode)?));
     let placed = written.and_then(|()| Ok(renameat(&dir, &beside, &dir, name)?));
     if placed.is_err() {
-        // What went wrong first is what is said.
+        // Reports the first error.
         let _ = unlinkat(&dir, &beside, AtFlags::empty());
     }
     placed

@@ -1,9 +1,9 @@
-//! What of the host a sandbox is given, held as objects.
+//! The parts of the host that a sandbox mounts, held as objects.
 //!
-//! A mount's source is looked up by name twice: here, where it is checked, and by podman, where it is mounted. Whoever can write a
-//! directory on the way, such as a sandbox that runs in the same workspace, can put a link there in between. So each
-//! source is opened without following a link and held, and before the command runs the object that its container has at
-//! the target must be the one that is held.
+//! The source of a mount is looked up by name twice: here, where it is checked, and by podman, where it is mounted. In
+//! between, whoever can write a directory on the way, such as another sandbox in the same workspace, can put a link
+//! there. So each source is opened without following links and held open. Before the command runs, the object at the
+//! target in its container must be the one that is held.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use super::RuntimeError;
 use super::conmon::Inside;
 use crate::visible::escaped;
 
-/// A mount of something of the host.
+/// A mount of a part of the host.
 #[derive(Clone, Copy, Debug)]
 pub struct HostMount<'a> {
     /// Absolute path on the host, without links.
     pub source: &'a Path,
     /// Absolute path inside.
     pub target: &'a Path,
-    /// Nothing can be written there.
+    /// Whether it is read-only.
     pub read_only: bool,
 }
 
-/// The sources of a container's mounts.
+/// The held sources of a container's mounts.
 #[derive(Debug)]
 pub struct Pins(Vec<Pin>);
 
@@ -38,14 +38,14 @@ struct Pin {
     target: PathBuf,
     read_only: bool,
     object: Object,
-    /// As long as it is open, no other object can have its number.
+    /// The source. While it is open, no other object can get its inode number.
     _held: OwnedFd,
 }
 
-/// A file or directory: its device (major, minor) and inode.
+/// A file or directory, identified by device (major, minor) and inode.
 type Object = (u32, u32, u64);
 
-/// What is at a target.
+/// What a container has at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     object: Object,
@@ -59,19 +59,19 @@ impl Pins {
         mounts.into_iter().map(Pin::open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Compares what a running container has with what is held.
+    /// Compares the mounts of a running container with the held sources.
     pub fn verify(&self, container: &str) -> Result<(), RuntimeError> {
         let root = Inside::of(container).and_then(|inside| inside.root());
         let gone = || {
             RuntimeError::Host(format!(
-                "the process of {container} is not to be found, and what is mounted in it cannot be compared; it has \
-                 ended, or this kernel lists no children of a process (CONFIG_PROC_CHILDREN)"
+                "cannot find the process of {container} to check its mounts: it has \
+                 ended, or this kernel does not list the children of a process (CONFIG_PROC_CHILDREN)"
             ))
         };
         self.compare(root.ok_or_else(gone)?)
     }
 
-    /// Compares what there is below a root directory with what is held.
+    /// Compares the mounts below a root directory with the held sources.
     fn compare(&self, root: impl AsFd) -> Result<(), RuntimeError> {
         self.0.iter().try_for_each(|pin| {
             let seen = look(&root, &pin.target).map_err(|error| pin.unseen(error))?;
@@ -84,7 +84,7 @@ impl Pin {
     fn open(mount: HostMount<'_>) -> Result<Self, RuntimeError> {
         let source = escaped(&mount.source.display().to_string());
         let failed = |error: Errno| match error {
-            Errno::LOOP => RuntimeError::Host(format!("{source} is no longer what it was: it is a link, or below one")),
+            Errno::LOOP => RuntimeError::Host(format!("{source} has changed: it is a link, or below one")),
             error => RuntimeError::Io(format!("opening {source}"), error.into()),
         };
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -99,34 +99,32 @@ impl Pin {
         })
     }
 
-    /// What is wrong with what is there, if anything is.
+    /// Returns what is wrong with the mount, if anything.
     fn compare(&self, seen: Seen) -> Option<&'static str> {
         if seen.object != self.object {
-            return Some("something else was mounted: its name was given to another file or directory meanwhile");
+            return Some("another file or directory took its name and was mounted instead");
         }
         if !seen.mounted {
-            return Some("it is not mounted by itself");
+            return Some("it is not a mount of its own");
         }
-        (self.read_only && !seen.read_only).then_some("it can be written")
+        (self.read_only && !seen.read_only).then_some("it is writable")
     }
 
     fn refuse(&self, why: &str) -> RuntimeError {
         let (source, target) = (self.source.display().to_string(), self.target.display().to_string());
         let (source, target) = (escaped(&source), escaped(&target));
-        RuntimeError::Host(format!(
-            "{source} is not what the sandbox has at {target}; {why}; the command was not started"
-        ))
+        RuntimeError::Host(format!("the mount of {source} at {target} is wrong: {why}; the command was not started"))
     }
 
     fn unseen(&self, error: Errno) -> RuntimeError {
         match error {
-            Errno::ACCESS => self.refuse("a directory on the way is closed to this user, choose another target"),
+            Errno::ACCESS => self.refuse("this user cannot enter a directory on the way, choose another target"),
             error => self.refuse(&std::io::Error::from(error).to_string()),
         }
     }
 }
 
-/// What a path leads to below a root, as for a process that has it as its own.
+/// Resolves a path below a root, as for a process with that root.
 fn look(root: impl AsFd, target: &Path) -> Result<Seen, Errno> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     see(openat2(root, target, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?)
@@ -154,7 +152,7 @@ mod tests {
         HostMount { source, target: Path::new(target), read_only: false }
     }
 
-    /// A directory with a source `ws/data`, a secret, and a container's root that has things at `data`.
+    /// Creates a directory with a source `ws/data`, a secret, and a container root with something at `data`.
     fn ground() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
@@ -191,10 +189,10 @@ mod tests {
         fs::rename(path.join("ws/data"), path.join("ws/moved")).unwrap();
         symlink(path.join("secret"), path.join("ws/data")).unwrap();
         assert_eq!(pins.0[0].compare(mounted("ws/moved")), None);
-        assert!(pins.0[0].compare(mounted("ws/data")).unwrap().contains("something else"));
-        assert!(pins.0[0].compare(object("ws/moved")).unwrap().contains("not mounted"));
+        assert!(pins.0[0].compare(mounted("ws/data")).unwrap().contains("another file or directory"));
+        assert!(pins.0[0].compare(object("ws/moved")).unwrap().contains("not a mount"));
         let keep = Pin { read_only: true, ..Pin::open(mount(&path.join("ws/moved"), "/data")).unwrap() };
-        assert!(keep.compare(mounted("ws/moved")).unwrap().contains("written"));
+        assert!(keep.compare(mounted("ws/moved")).unwrap().contains("writable"));
         assert_eq!(keep.compare(Seen { read_only: true, ..mounted("ws/moved") }), None);
     }
 
@@ -202,7 +200,7 @@ mod tests {
     fn a_target_is_looked_up_as_the_container_sees_it() {
         let (_dir, path) = ground();
         fs::create_dir(path.join("root/there")).unwrap();
-        // A link of the image that leads, from outside, to the source itself.
+        // A link in the image that leads, from outside, to the source itself.
         symlink(path.join("ws/data"), path.join("root/absolute")).unwrap();
         symlink("../../../../there", path.join("root/etc/up")).unwrap();
         let root = root(&path);

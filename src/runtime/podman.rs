@@ -1,6 +1,6 @@
-//! Calling podman: arguments in, output or one clear line out.
+//! Calls podman: takes arguments, returns output or an error of one line.
 //!
-//! What podman says is read as JSON only: names, labels and paths are other people's, and in a table any of them could end
+//! podman's output is only read as JSON. Names, labels and paths come from others, and in a table any of them could end
 //! a field or a line.
 
 use std::ffi::{OsStr, OsString};
@@ -21,13 +21,13 @@ use super::signals::Signals;
 use crate::emit::Podman as Version;
 use crate::emit::defaults::{self, CONF, CONF_VARIABLE, GLOBAL_ARGS, KEPT_VARIABLES};
 
-/// How long a call may take: podman's locks make calls wait for each other on a busy machine.
+/// How long a call may take. podman's locks make calls wait for each other on a busy machine.
 const CALL: Duration = Duration::from_secs(5 * 60);
 
-/// How long one may take that brings an image, or copies it for other ids.
+/// How long a call may take that pulls an image or copies it for other ids.
 const START: Duration = Duration::from_secs(30 * 60);
 
-/// What a pull or a build needs besides, to reach a registry and to be known there.
+/// Variables that a pull or a build also needs, to reach a registry and to log in.
 const REGISTRY_VARIABLES: [&str; 13] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -44,21 +44,21 @@ const REGISTRY_VARIABLES: [&str; 13] = [
     "SSL_CERT_DIR",
 ];
 
-/// The podman of this user, told to give containers nothing that the plan does not name.
+/// This user's podman, configured to give containers nothing that the plan does not name.
 #[derive(Clone, Debug)]
 pub struct Podman {
-    /// Every call runs here: kube play builds images from directories that are named like one.
+    /// The working directory of every call: kube play would build images from directories with an image's name.
     empty_dir: PathBuf,
-    /// podman's defaults for containers, read after whatever this host and user have.
+    /// Our defaults for containers, which podman reads after those of the host and user.
     conf: PathBuf,
-    /// A directory of its own, removed with the last copy.
+    /// A temporary directory, removed with the last clone.
     _own: Option<Arc<TempDir>>,
     signals: Option<Arc<Signals>>,
 }
 
 impl Podman {
-    /// Runs in `empty_dir`, which is made if it is missing. A file of ours is written beside it, so nothing inside a sandbox
-    /// may see that directory's parent.
+    /// Runs calls in `empty_dir`, which is created if it is missing. A file of ours is written next to it, so nothing
+    /// inside a sandbox may see that directory's parent.
     pub fn new(empty_dir: impl Into<PathBuf>) -> Result<Self, RuntimeError> {
         let empty_dir = empty_dir.into();
         let doing = || RuntimeError::io(format!("making {}", empty_dir.display()));
@@ -68,32 +68,32 @@ impl Podman {
         Ok(Self { empty_dir, conf, _own: None, signals: None })
     }
 
-    /// One that belongs to no session and to no registry.
+    /// A podman that belongs to no session and no registry.
     pub fn apart() -> Result<Self, RuntimeError> {
-        let own = tempfile::tempdir().map_err(RuntimeError::io("making a temporary directory"))?;
+        let own = tempfile::tempdir().map_err(RuntimeError::io("creating a temporary directory"))?;
         let podman = Self::new(own.path().join("empty"))?;
         Ok(Self { _own: Some(Arc::new(own)), ..podman })
     }
 
-    /// The same for a set-up, whose calls end soon after a signal asked for the end. A teardown must not use it.
+    /// A podman for a setup, whose calls end soon after a signal. A teardown must not use it.
     #[must_use]
     pub fn heeding(&self, signals: &Arc<Signals>) -> Self {
         Self { signals: Some(Arc::clone(signals)), ..self.clone() }
     }
 
-    /// Where it runs.
+    /// The working directory of calls.
     pub fn empty_dir(&self) -> &Path {
         &self.empty_dir
     }
 
-    /// A call that the caller finishes itself. Every podman that we start is made here.
+    /// Returns a command that the caller runs itself. Every podman is started through this function.
     ///
-    /// Its environment, which its helpers (conmon, pasta, the pause process) keep for as long as they live, holds nothing
-    /// but what podman needs to find its storage, its programs and the user's systemd.
+    /// podman's helpers (conmon, pasta, the pause process) keep its environment as long as they live. So it only
+    /// contains what podman needs to find its storage, its programs and the user's systemd.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new("podman");
         command.env_clear().envs(passed(&KEPT_VARIABLES)).env(CONF_VARIABLE, &self.conf);
-        // Read before ours: it may say where the storage is.
+        // Read before our file, since it may say where the storage is.
         if let Some(theirs) = std::env::var_os(CONF_VARIABLE).filter(|path| !path.is_empty()) {
             let theirs = std::path::absolute(&theirs).map_or(theirs, PathBuf::into_os_string);
             let mut module = OsString::from("--module=");
@@ -104,7 +104,7 @@ impl Podman {
         command
     }
 
-    /// The same for a pull or a build, which go to registries and run the steps of a Containerfile.
+    /// Like `command`, for a pull or a build, which access registries and run the steps of a Containerfile.
     pub fn build_command<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Command, RuntimeError> {
         let conf = self.empty_dir.with_file_name(format!("build-{CONF}"));
         keep(&conf, &defaults::for_builds())?;
@@ -113,25 +113,25 @@ impl Podman {
         Ok(command)
     }
 
-    /// Runs a call and gives its stdout; `what` is for the error line.
+    /// Runs a call and returns its stdout; `what` is for the error message.
     pub fn call<S: AsRef<OsStr>>(&self, what: &str, args: &[S], stdin: Option<&str>) -> Result<String, RuntimeError> {
         text(what, &self.within(CALL, what, args, stdin.map(str::as_bytes))?)
     }
 
-    /// The same for a call that may bring an image.
+    /// Like `call`, for a call that may pull an image.
     pub fn start<S: AsRef<OsStr>>(&self, what: &str, args: &[S], stdin: Option<&str>) -> Result<String, RuntimeError> {
         self.feed(what, args, stdin.unwrap_or_default().as_bytes())
     }
 
-    /// The same with bytes on stdin.
+    /// Like `call`, with bytes on stdin.
     pub fn feed<S: AsRef<OsStr>>(&self, what: &str, args: &[S], stdin: &[u8]) -> Result<String, RuntimeError> {
         text(what, &self.within(START, what, args, Some(stdin))?)
     }
 
-    /// Runs a call that lists or describes, and gives what it says, a value an object.
+    /// Runs a call that lists or describes objects, and returns one value per object.
     pub fn json<S: AsRef<OsStr>>(&self, what: &str, args: &[S]) -> Result<Vec<Value>, RuntimeError> {
         let mut all: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
-        // `secret ls` takes `json` for a template (5.4); what this one makes of an object has no line break in it.
+        // `secret ls` takes `json` for a template (podman 5.4). Its output for an object has no line breaks.
         let is_secret = all.first().is_some_and(|word| *word == "secret");
         all.extend(["--format", if is_secret { "{{json .}}" } else { "json" }].map(OsStr::new));
         let text = self.call(what, &all, None)?;
@@ -141,7 +141,7 @@ impl Podman {
     /// Describes a container: `podman inspect`.
     pub fn inspect(&self, what: &str, name: &str) -> Result<Value, RuntimeError> {
         let found = self.json(what, &["inspect", "--type=container", name])?;
-        found.into_iter().next().ok_or_else(|| RuntimeError::Host(format!("{what}: podman describes nothing")))
+        found.into_iter().next().ok_or_else(|| RuntimeError::Host(format!("{what}: podman returned nothing")))
     }
 
     /// Describes containers and images in one call.
@@ -149,7 +149,8 @@ impl Podman {
         self.json(what, &[&["inspect"], names].concat())
     }
 
-    /// Runs a call and gives everything; only failing to start it, or cutting it short, is an error.
+    /// Runs a call and returns its output whatever the exit status. Fails only if podman cannot be started or is cut
+    /// short.
     pub fn output<S: AsRef<OsStr>>(&self, args: &[S], stdin: Option<&str>) -> Result<Output, RuntimeError> {
         self.within(CALL, "podman", args, stdin.map(str::as_bytes))
     }
@@ -164,29 +165,29 @@ impl Podman {
         run(self.command(args), stdin, Call { what, most, signals: self.signals.as_deref() }, RuntimeError::NoPodman)
     }
 
-    /// True if the volume is here.
+    /// Whether the volume exists.
     pub fn has_volume(&self, name: &str) -> Result<bool, RuntimeError> {
         let output = self.output(&["volume", "exists", name], None)?;
         match output.status.code() {
             Some(0) => Ok(true),
             Some(1) => Ok(false),
-            _ => Err(RuntimeError::Podman { what: "looking for a volume".to_owned(), said: said(&output) }),
+            _ => Err(RuntimeError::Podman { what: "checking whether a volume exists".to_owned(), said: said(&output) }),
         }
     }
 
-    /// The version, without touching the storage.
+    /// podman's version, read without accessing the storage.
     pub fn version(&self) -> Result<Version, RuntimeError> {
         let text = self.call("podman --version", &["--version"], None)?;
         text.parse().map_err(RuntimeError::Host)
     }
 }
 
-/// Those of the variables that are set.
+/// Returns the given variables that are set.
 fn passed(names: &'static [&'static str]) -> impl Iterator<Item = (&'static str, OsString)> {
     names.iter().filter_map(|&name| Some((name, std::env::var_os(name)?)))
 }
 
-/// Writes a file unless it is there with this text. Renamed into place: somebody may be reading it.
+/// Writes a file unless it already has this text. Renames it into place, since another process may be reading it.
 fn keep(path: &Path, text: &str) -> Result<(), RuntimeError> {
     if fs::read(path).is_ok_and(|there| there == text.as_bytes()) {
         return Ok(());
@@ -205,7 +206,7 @@ fn text(what: &str, output: &Output) -> Result<String, RuntimeError> {
     }
 }
 
-/// An array, `null` or nothing for an empty one, or one object after the other.
+/// Parses an array, `null` or nothing for an empty list, or one object after the other.
 fn objects(text: &str) -> Result<Vec<Value>, serde_json::Error> {
     let mut all = Vec::new();
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
@@ -218,16 +219,17 @@ fn objects(text: &str) -> Result<Vec<Value>, serde_json::Error> {
     Ok(all)
 }
 
-/// The line of stderr that says why: podman's last error without its prefix, else the last line.
+/// Returns the line of stderr that explains the failure: podman's last error without its prefix, or else the last line.
 pub fn said(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
-    why(&text).map_or_else(|| format!("podman ended with {}", output.status), str::to_owned)
+    why(&text).map_or_else(|| format!("podman failed with {}", output.status), str::to_owned)
 }
 
 fn why(text: &str) -> Option<&str> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let error = lines.iter().rposition(|line| line.starts_with("Error: ")).or(lines.len().checked_sub(1))?;
-    // kube play only counts at the end; which container and why stands before it, also of those that only wait for it.
+    // kube play ends with a count of failures. The lines before it name the failed container and the reason, and also
+    // containers that only depend on it.
     let counts = lines[error].starts_with("Error: failed to start");
     let tells = |line: &&&str| counts && line.contains("container") && !line.contains("a dependency of container");
     let line = lines[..error].iter().rev().find(tells).unwrap_or(&lines[error]);

@@ -1,9 +1,9 @@
-//! Processes of this host. The only room that turns a number into a process, and that sends signals.
+//! Processes of this host. No other module turns a number into a process or sends signals.
 //!
-//! A number in a file or in podman's output may belong to somebody else by the time it is used, and a container can put
-//! any text it likes into names and command lines. So a process is opened first (`pidfd_open(2)`), what is asked about it
-//! is asked of the kernel while the descriptor is held, and a signal goes to the descriptor: if the number has changed
-//! hands in between, the descriptor's process is gone and the signal reaches nobody.
+//! A number in a file or in podman's output may belong to another process by the time it is used, and a container
+//! chooses its processes' names and command lines. So a process is opened first (`pidfd_open(2)`), questions about it
+//! go to the kernel while the descriptor is held, and signals go to the descriptor. If the number was reused in
+//! between, the descriptor's process has ended and the signal reaches nobody.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,26 +22,26 @@ pub struct Process {
     descriptor: OwnedFd,
 }
 
-/// An object of a file system: its device and inode.
+/// An object of a file system, identified by device and inode.
 type Object = (u64, u64);
 
 impl Process {
-    /// Opens the process with this number. `None` for everything up to 1 (which are groups, everybody, and init) and for
-    /// numbers without a process.
+    /// Opens the process with this number. Returns `None` for numbers up to 1 (process groups, all processes, and init)
+    /// and for numbers without a process.
     pub fn open(number: i32) -> Option<Self> {
         let pid = (number > 1).then(|| Pid::from_raw(number)).flatten()?;
         let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
         Some(Self { pid, descriptor })
     }
 
-    /// Opens a child that has not been waited for, so its number is still its own.
+    /// Opens a child that has not been waited for, so that its number cannot have been reused.
     pub fn of_child(child: &std::process::Child) -> io::Result<Self> {
         let pid = Pid::from_child(child);
         Ok(Self { pid, descriptor: pidfd_open(pid, PidfdFlags::empty())? })
     }
 
-    /// The processes of our own PID namespace whose command line satisfies `wanted`, each opened. Processes inside of
-    /// containers have namespaces of their own, so none of them is among these, whatever it calls itself.
+    /// Opens the processes of our own PID namespace whose command line satisfies `wanted`. Processes inside containers
+    /// have other PID namespaces, so none of them matches, whatever its name.
     pub fn find(wanted: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Self> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -52,50 +52,51 @@ impl Process {
             .collect()
     }
 
-    /// Its number, for comparing and for people.
+    /// The process id, for comparison and messages.
     pub fn number(&self) -> i32 {
         self.pid.as_raw_pid()
     }
 
-    /// Its command line; empty if it has ended or is not ours to see.
+    /// The command line; empty if the process has ended or is not visible to us.
     pub fn words(&self) -> Vec<Vec<u8>> {
         words(self.number())
     }
 
-    /// True if it is in our own PID namespace.
+    /// Whether it is in our own PID namespace.
     pub fn is_outside(&self) -> bool {
         let here = fs::metadata("/proc/self/ns/pid").map(|meta| object(&meta));
         here.is_ok_and(|here| self.linked("ns/pid") == Some(here))
     }
 
-    /// The program that it runs, as an object: its path means something else in another mount namespace.
+    /// The program that it runs, as an object, since a path means something else in another mount namespace.
     pub fn program(&self) -> Option<Object> {
         self.linked("exe")
     }
 
-    /// True if its working directory is this very directory.
+    /// Whether its working directory is this directory object.
     pub fn works_in(&self, directory: &File) -> bool {
         let wanted = directory.metadata().map(|meta| object(&meta));
         wanted.is_ok_and(|wanted| self.linked("cwd") == Some(wanted))
     }
 
-    /// Its root directory: names below it lead where they lead for this process.
+    /// Its root directory. Paths below it resolve as they do for this process.
     pub fn root(&self) -> Option<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, self.entry("root"), flags, Mode::empty()).ok()?;
-        // Had the number gone to another process before that, this one would have ended.
+        // If the number had been reused before that, this process would have ended.
         let ended = poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&Timespec::default()));
         (ended == Ok(0)).then_some(root)
     }
 
-    /// Its children, opened; `None` on a kernel that does not list them (`CONFIG_PROC_CHILDREN`).
+    /// Opens its children; `None` on a kernel that does not list them (`CONFIG_PROC_CHILDREN`).
     pub fn children(&self) -> Option<Vec<Self>> {
         let mut children = Vec::new();
-        // Each thread has those that it made.
+        // Each thread lists the children that it created.
         for thread in fs::read_dir(self.entry("task")).ok()?.flatten() {
             match fs::read_to_string(thread.path().join("children")) {
                 Ok(list) => children.extend(numbers(&list).filter_map(Self::open)),
-                // The kernel has no such file; a thread that has just ended has no directory either.
+                // Either the kernel has no such file, or the thread has just ended, and then its directory is gone as
+                // well.
                 Err(_) if thread.path().exists() => return None,
                 Err(_) => {}
             }
@@ -103,7 +104,7 @@ impl Process {
         Some(children)
     }
 
-    /// Sends a signal to this process and no other. It may have ended, or belong to another user: then nothing happens.
+    /// Sends a signal to this process only. Does nothing if it has ended or belongs to another user.
     pub fn signal(&self, signal: Signal) -> bool {
         pidfd_send_signal(&self.descriptor, signal).is_ok()
     }
@@ -112,26 +113,27 @@ impl Process {
         Path::new("/proc").join(self.number().to_string()).join(name)
     }
 
-    /// What one of its links leads to. These links are the kernel's own: following one reaches the object itself.
+    /// Opens what one of its links in `/proc` refers to. The kernel makes these links, and following one reaches the
+    /// object itself.
     fn linked(&self, name: &str) -> Option<Object> {
         fs::metadata(self.entry(name)).ok().map(|meta| object(&meta))
     }
 }
 
 impl AsFd for Process {
-    /// Readable once the process has ended.
+    /// Becomes readable when the process has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 }
 
-/// Stops this process, as the terminal's stop key does to those who have not taken that signal over.
+/// Stops our own process, as the terminal's stop key does unless a process handles that signal.
 pub(super) fn stop_self() {
-    // It cannot fail: a process may signal itself.
+    // This cannot fail: a process may signal itself.
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
 }
 
-/// Numbers in a list that the kernel wrote.
+/// Parses numbers in a list that the kernel wrote.
 pub(super) fn numbers(list: &str) -> impl Iterator<Item = i32> {
     list.split_ascii_whitespace().filter_map(|word| word.parse().ok())
 }
@@ -190,7 +192,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("30").current_dir(dir.path()).spawn().unwrap();
         let process = Process::of_child(&child).unwrap();
         let here = File::open(dir.path()).unwrap();
-        // Between fork and exec it is still this test.
+        // Between fork and exec, it is a copy of this test.
         for _ in 0..500 {
             if process.words().first().is_some_and(|word| word == b"sleep") {
                 break;
@@ -206,7 +208,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// What an agent can do: call itself conmon or podman. Its PID namespace is not ours.
+    /// An agent can name a process conmon or podman, but its PID namespace is not ours.
     #[test]
     fn a_process_of_another_namespace_is_not_found_whatever_it_calls_itself() {
         let word = format!("{}.25", std::process::id());

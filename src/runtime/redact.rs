@@ -1,7 +1,7 @@
-//! No real value in anything that we write: each is replaced wherever it shows up, in every form that the router clears answers
-//! of ([`forms`]).
+//! Redacts secrets in everything that sandboxc writes: each value is replaced wherever it appears, in every form that
+//! the router clears from responses ([`forms`]).
 //!
-//! What the router is given by GitHub is known to the router alone, so it goes by its looks.
+//! Tokens that GitHub gives the router are known to the router only, so they are recognized by their format.
 
 use std::fs;
 use std::path::Path;
@@ -12,32 +12,32 @@ use super::RuntimeError;
 use crate::router::clear::Replacer;
 use crate::router::credential::forms;
 
-/// What stands in its place.
+/// The replacement.
 pub const REDACTED: &str = "[redacted]";
 
-/// A form of a value that is shorter than this is a word like any other, and replacing it would leave nothing readable.
+/// Forms shorter than this are not replaced: they are like any other word, and the output would become unreadable.
 const SHORTEST: usize = 4;
 
-/// A line of a value that is shorter than this does not stand for it.
+/// A line of a multi-line value that is shorter than this is not replaced on its own.
 const SHORTEST_LINE: usize = 16;
 
 /// How GitHub's installation tokens begin.
 const MINTED: &str = "ghs_";
 
-/// Theirs have 40 characters or more; something shorter is a name that looks like one.
+/// GitHub's tokens have at least 40 characters; anything shorter is a name that happens to look similar.
 const SHORTEST_MINTED: usize = 20;
 
-/// What must not be shown of a session.
+/// What must be redacted for a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Known {
-    /// Values.
+    /// The values.
     pub values: Vec<String>,
-    /// What the agent has instead, where the router is given tokens that it alone knows: of all that look so, these may be
-    /// shown. Empty where there are no such tokens.
+    /// The agent's surrogates, if the router gets tokens that only it knows. Of all texts in the format of such tokens,
+    /// only these are shown. Empty if there are no such tokens.
     pub surrogates: Vec<String>,
 }
 
-/// Replaces the values of one session. Works on whole lines, so that no value is split between two calls.
+/// Redacts the values of one session. Works on whole lines, so that no value is split between two calls.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
     forms: Option<Replacer>,
@@ -45,9 +45,9 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// For all that is known.
+    /// Returns a redactor for these values.
     pub fn new(known: Known) -> Result<Self, RuntimeError> {
-        // A key of several lines shows up a line at a time.
+        // A key of several lines may appear one line at a time.
         let lines = |value: &'_ String| {
             let lines = value.lines().filter(|line| line.len() >= SHORTEST_LINE).map(str::to_owned);
             std::iter::once(value.clone()).chain(lines).collect::<Vec<_>>()
@@ -58,7 +58,8 @@ impl Redactor {
         Ok(Self { forms: Replacer::hiding(all, REDACTED.as_bytes()).map_err(failed)?, surrogates: known.surrogates })
     }
 
-    /// For what a session's runner has noted in `file`; nothing is redacted where there is none.
+    /// Returns a redactor for the values that a session's runner wrote to `file`; redacts nothing if the file does not
+    /// exist.
     pub fn read(file: &Path) -> Result<Self, RuntimeError> {
         let known: Known = match fs::read(file) {
             Ok(bytes) => serde_json::from_slice(&bytes)
@@ -69,15 +70,15 @@ impl Redactor {
         Self::new(known)
     }
 
-    /// The text without them.
+    /// Returns the text with the values replaced.
     pub fn text(&self, text: &str) -> String {
         let hidden = self.forms.as_ref().and_then(|forms| forms.text(text.as_bytes()));
-        // Whole characters take the place of whole characters.
+        // Whole characters are replaced by whole characters.
         let text = hidden.map_or_else(|| text.to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
         if self.surrogates.is_empty() { text } else { self.without_minted(&text) }
     }
 
-    /// The text without tokens of GitHub's that are none of ours.
+    /// Returns the text with GitHub tokens replaced, except for surrogates.
     fn without_minted(&self, text: &str) -> String {
         let (mut done, mut rest) = (String::new(), text);
         while let Some((before, found)) = rest.find(MINTED).map(|at| rest.split_at(at)) {
@@ -90,7 +91,7 @@ impl Redactor {
     }
 }
 
-/// Also of those that are signed texts (JWT).
+/// The characters of tokens, including signed ones (JWT).
 fn in_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
@@ -103,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// Everything but unreserved characters (RFC 3986 2.3) as `%xx`.
+    /// Percent-encodes everything but unreserved characters (RFC 3986 2.3).
     fn url(text: &str, upper: bool) -> String {
         let encode = |byte: u8| match byte {
             _ if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => char::from(byte).to_string(),
@@ -118,7 +119,7 @@ mod tests {
         Redactor::new(Known { values, surrogates: Vec::new() }).unwrap()
     }
 
-    /// nginx quotes what an upstream sent where it is no header.
+    /// nginx quotes what an upstream sent instead of a header.
     #[test]
     fn a_minted_token_goes_by_its_looks_and_a_surrogate_stays() {
         let (minted, own) = (format!("ghs_{}", "m".repeat(36)), format!("ghs_{}", "s".repeat(36)));
@@ -157,7 +158,7 @@ mod tests {
             for engine in [STANDARD, URL_SAFE] {
                 let said = redactor.text(&format!("Basic {}", engine.encode(&text)));
                 prop_assert!(said.contains(REDACTED), "{}", said);
-                // Less than a group is left at either end.
+                // Less than a group of characters is left at either end.
                 let rest = said.replace(REDACTED, "");
                 prop_assert!(rest.len() <= "Basic ".len() + 8 + 2 * (before.len() + after.len()), "{}", said);
             }

@@ -1,9 +1,9 @@
-//! Every session of this user that has a runner: one directory each under the user's runtime directory.
+//! All sessions of this user that have a runner, one directory each below the user's runtime directory.
 //!
-//! Invariants: a session lives as long as its runner, which holds the lock in its directory and never hands it to a
-//! child. Directories appear and are asked about only under one lock of the whole registry, so nobody takes a session
-//! for dead that is just being made. They vanish by a rename, which takes no lock: a session that ends while something
-//! else holds the registry's must not wait for it, and none of its files is at its place any more.
+//! Invariants: a session is alive as long as its runner, which holds the lock in its directory and never passes it to a
+//! child. Directories are created and examined only under the registry's lock, so that a session being created is never
+//! mistaken for a dead one. They disappear by a rename, which needs no lock: a session that ends does not wait for the
+//! registry, and none of its files remains in place.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,34 +21,34 @@ use super::RuntimeError;
 use super::lock::{Lock, Wait};
 use super::signals::Signals;
 
-/// How long the registry's lock may be held by others; each holds it for moments.
+/// How long to wait for the registry's lock. Each holder keeps it for moments.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a set-up waits for its turn, which is a courtesy, before it goes on without one.
+/// How long a setup waits for its turn before it continues without one.
 const TURN: Duration = Duration::from_secs(10 * 60);
 
-/// What a start needs below the runtime directory: two logs of 16 MB at most, keys and certificates, and what podman and
-/// its helpers keep there themselves.
+/// The space that a session needs in the runtime directory: two logs of up to 16 MB, keys and certificates, and what
+/// podman and its helpers store there.
 const ROOM: u64 = 16 << 20;
 const ENTRIES: u64 = 512;
 
-/// Begins the names of directories whose session has ended and whose files are being removed.
+/// The prefix of directories of ended sessions whose files are being removed.
 const ENDED: &str = ".ended-";
 
-/// Where a session is in its life.
+/// The stage of a session's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// Being set up.
     Starting,
-    /// The command runs.
+    /// The command is running.
     Running,
-    /// Being taken down.
+    /// Being torn down.
     Ending,
 }
 
 impl Stage {
-    /// The word for it.
+    /// The stage as a word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -58,22 +58,22 @@ impl Stage {
     }
 }
 
-/// What a runner says about its session, for `ps`, `stop` and whoever cleans up after it.
+/// A runner's record of its session, for `ps`, `stop` and cleanup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Id of the session.
+    /// The session id.
     pub session: String,
-    /// The directory of the host that the agent sees.
+    /// The workspace on the host.
     pub workspace: PathBuf,
     /// The agent's image.
     pub image: String,
-    /// Seconds since the epoch.
+    /// The start, in seconds since the epoch.
     pub since: u64,
-    /// The runner.
+    /// The runner's process id.
     pub pid: i32,
-    /// Where it is.
+    /// The stage.
     pub stage: Stage,
-    /// Hashes of the plans it has tried, which are part of every name; the last one is in force.
+    /// The hashes of the plans that the runner tried, which are part of every name. The last one is in use.
     pub plans: Vec<String>,
 }
 
@@ -85,18 +85,18 @@ pub struct Registry {
     signals: Option<Arc<Signals>>,
 }
 
-/// A session whose runner is gone. Its lock is held here, so that no two clean up after it.
+/// A session whose runner is gone. Its lock is held, so that no two processes clean up after it.
 #[derive(Debug)]
 pub struct Dead {
     /// Its directory.
     pub dir: PathBuf,
-    /// What it said about itself, if it got that far.
+    /// Its record, if the runner got that far.
     pub record: Option<Record>,
     _lock: Lock,
 }
 
 impl Registry {
-    /// `<runtime_dir>/sandboxc`, made if missing.
+    /// Opens `<runtime_dir>/sandboxc` and creates it if it is missing.
     pub fn open(runtime_dir: &Path) -> Result<Self, RuntimeError> {
         let dir = runtime_dir.join("sandboxc");
         let fresh = !dir.join(".lock").exists();
@@ -107,7 +107,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// True for the first one since the login or the start of the machine: what a former life left has no directory.
+    /// Whether this is the first process since login or reboot. Leftovers from before have no directory.
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }
@@ -117,12 +117,12 @@ impl Registry {
         self.dir.join(session)
     }
 
-    /// Where podman runs when it is asked about no session in particular.
+    /// The working directory of podman calls that concern no particular session.
     pub fn empty_dir(&self) -> PathBuf {
         self.dir.join(".empty")
     }
 
-    /// The same for a set-up, whose waits end when a signal asks for it.
+    /// Like `open`, for a setup: its waits end when a signal arrives.
     #[must_use]
     pub fn heeding(&self, signals: &Arc<Signals>) -> Self {
         Self { signals: Some(Arc::clone(signals)), ..self.clone() }
@@ -132,16 +132,16 @@ impl Registry {
         self.signals.as_ref().map_or(Ok(()), |signals| signals.check())
     }
 
-    /// The lock of the registry; held for moments only.
+    /// Takes the lock of the registry, which is only held for moments.
     pub fn guard(&self) -> Result<Lock, RuntimeError> {
         Lock::take(&self.dir.join(".lock"), Wait { most: PATIENCE, may_go_on: &|| self.may_go_on() })
     }
 
-    /// An error if there is no room for another session: half-written logs and records would be harder to understand.
+    /// Fails if there is no space for another session. Otherwise half-written logs and records would hide the cause.
     pub fn check_room(&self) -> Result<(), RuntimeError> {
-        let doing = || format!("asking how much room {} has", self.dir.display());
+        let doing = || format!("reading the free space of {}", self.dir.display());
         let stat = rustix::fs::statvfs(&self.dir).map_err(|error| RuntimeError::Io(doing(), error.into()))?;
-        // A tmpfs without a limit says 0 for the whole.
+        // A tmpfs without a limit reports a size of 0.
         let bytes = (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize));
         let entries = (stat.f_files > 0).then_some(stat.f_favail);
         self.has_room(bytes, entries)
@@ -154,16 +154,16 @@ impl Registry {
             _ => return Ok(()),
         };
         Err(RuntimeError::Host(format!(
-            "{} has room for {left}, and a sandbox needs {needed}; `sandboxc gc` removes what dead sessions left there, \
-             and `du -a {}` shows the rest",
+            "{} has space for {left}, but a sandbox needs {needed}: remove what dead sessions left there with `sandboxc gc`; \
+             `du -a {}` shows the rest",
             self.dir.display(),
             self.dir.parent().unwrap_or(&self.dir).display()
         )))
     }
 
-    /// A turn to set a session up, given back when dropped. More at once than the machine has hands only get into each
-    /// other's way: fifty starts side by side took longer than one after the other, and ran out of kernel keys. `None` if
-    /// none has been free for so long that waiting helps nobody.
+    /// Waits for a turn to set a session up; it ends when it is dropped. More setups at once than there are processors
+    /// slow each other down: fifty in parallel took longer than one after the other and used up the kernel's keys.
+    /// Returns `None` if none was free for so long that waiting does not help.
     pub fn turn(&self) -> Result<Option<Lock>, RuntimeError> {
         let turns = 2 * thread::available_parallelism().map_or(2, usize::from);
         let until = Instant::now() + TURN;
@@ -181,12 +181,12 @@ impl Registry {
         Ok(None)
     }
 
-    /// The first use of each of these things since the login: an image whose layers podman copies for other ids, a volume
-    /// that it makes with the first container. Two who do it at once get into each other's way, and podman lets one of them
-    /// fail; so the first one goes alone, and the others wait until it says [`FirstUses::made`].
+    /// Finds out which of these things have not been used since login: an image whose layers podman copies for other
+    /// ids, or a volume that it creates with the first container. If two sessions do that at once, podman lets one of
+    /// them fail. So the first one does it alone, and the others wait until it calls [`FirstUses::made`].
     pub fn first_uses<'a>(&self, things: impl IntoIterator<Item = &'a str>) -> Result<FirstUses, RuntimeError> {
         let mut firsts = FirstUses(Vec::new());
-        // In one order for everybody, so that no two wait for each other.
+        // Everyone uses the same order, so that no two wait for each other.
         let names: BTreeSet<String> = things.into_iter().map(key).collect();
         for name in names {
             let made = self.dir.join(format!(".made-{name}"));
@@ -202,21 +202,21 @@ impl Registry {
         Ok(firsts)
     }
 
-    /// The sessions whose runner is gone, each now held by the caller.
+    /// The sessions whose runner is gone. The caller now holds their locks.
     pub fn dead(&self) -> Result<Vec<Dead>, RuntimeError> {
         let _guard = self.guard()?;
         self.finish_removals();
         Ok(self.session_dirs().into_iter().filter_map(take_if_dead).collect())
     }
 
-    /// True if some runner is gone.
+    /// Whether some runner is gone.
     pub fn has_dead(&self) -> Result<bool, RuntimeError> {
         let _guard = self.guard()?;
         self.finish_removals();
         Ok(self.session_dirs().into_iter().any(|dir| take_if_dead(dir).is_some()))
     }
 
-    /// What the sessions say that somebody holds: their runner, or somebody who cleans up after one.
+    /// The records of sessions whose lock is held, by their runner or by a cleanup.
     pub fn held(&self) -> Result<Vec<Record>, RuntimeError> {
         let _guard = self.guard()?;
         let held = self.session_dirs().into_iter().filter(|dir| take_if_dead(dir.clone()).is_none());
@@ -225,12 +225,12 @@ impl Registry {
         Ok(records)
     }
 
-    /// The session, if somebody holds it.
+    /// Returns the session if its lock is held.
     pub fn find(&self, session: &str) -> Result<Option<Record>, RuntimeError> {
         Ok(self.held()?.into_iter().find(|record| record.session == session))
     }
 
-    /// Removes the directory of a dead session, and lets go of its lock.
+    /// Removes the directory of a dead session and releases its lock.
     pub fn bury(&self, dead: Dead) -> Result<(), RuntimeError> {
         let doing = RuntimeError::io(format!("removing {}", dead.dir.display()));
         let removed = discard(&dead.dir).map_err(doing);
@@ -238,11 +238,11 @@ impl Registry {
         removed
     }
 
-    /// Removes the rest of directories whose remover was killed: they hold a session's keys.
+    /// Removes the rest of directories whose removal was interrupted, since they hold a session's keys.
     fn finish_removals(&self) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             if entry.file_name().as_encoded_bytes().starts_with(ENDED.as_bytes()) {
-                // Whoever is at it holds the lock, until it has removed that too.
+                // The process that removes it holds the lock until the lock file is gone, too.
                 let held = matches!(Lock::try_take(&entry.path().join("lock")), Ok(None));
                 let _ = if held { Ok(()) } else { fs::remove_dir_all(entry.path()) };
             }
@@ -259,13 +259,13 @@ impl Registry {
     }
 }
 
-/// What is used for the first time, held by whoever does it. Given up without a word, the next one goes first.
+/// Things that this process uses first; their locks are held. If it gives up, the next process takes over.
 #[derive(Debug)]
 #[must_use]
 pub struct FirstUses(Vec<(PathBuf, Lock)>);
 
 impl FirstUses {
-    /// Everything is there now. Not being able to note it makes the next one go first again.
+    /// Records that everything exists now. If that fails, the next session does the work again.
     pub fn made(self) {
         for (path, _lock) in self.0 {
             let _ = Lock::try_take(&path);
@@ -273,7 +273,7 @@ impl FirstUses {
     }
 }
 
-/// A file name for anything.
+/// Turns any text into a file name.
 fn key(thing: &str) -> String {
     Sha256::digest(thing).iter().take(12).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -283,7 +283,7 @@ fn take_if_dead(dir: PathBuf) -> Option<Dead> {
     Some(Dead { record: read_record(&dir), dir, _lock: lock })
 }
 
-/// Removes a session's directory, whose lock the caller holds: out of its place in one step, then its files.
+/// Removes a session's directory, whose lock the caller holds: renames it, then deletes its files.
 pub(super) fn discard(dir: &Path) -> std::io::Result<()> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
@@ -334,7 +334,7 @@ mod tests {
     fn a_dead_one_is_held_by_whoever_found_it_and_then_gone() {
         let dir = tempfile::tempdir().unwrap();
         let registry = Registry::open(dir.path()).unwrap();
-        // Died before it had a lock, and before it said anything.
+        // It died before it had a lock or a record.
         fs::create_dir(registry.session_dir("b")).unwrap();
         State::create(&registry, record("c")).unwrap().leave();
         let mut dead = registry.dead().unwrap();
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(registry.first_uses(["volume c"]).unwrap().0.len(), 1, "so the next one goes first");
     }
 
-    /// A directory that cannot be made any further, as in a full file system.
+    /// A directory that cannot be created completely, as on a full file system.
     #[test]
     fn a_session_that_cannot_be_made_or_ends_waits_for_no_lock() {
         let dir = tempfile::tempdir().unwrap();
@@ -411,8 +411,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let registry = Registry::open(dir.path()).unwrap();
         let said = |bytes, entries| registry.has_room(bytes, entries).map_err(|error| error.to_string());
-        assert!(said(Some(ROOM - 1), Some(1 << 20)).unwrap_err().contains("room for 16777215 bytes"));
-        assert!(said(Some(u64::MAX), Some(3)).unwrap_err().contains("room for 3 files"));
+        assert!(said(Some(ROOM - 1), Some(1 << 20)).unwrap_err().contains("space for 16777215 bytes"));
+        assert!(said(Some(u64::MAX), Some(3)).unwrap_err().contains("space for 3 files"));
         assert_eq!((said(Some(ROOM), Some(ENTRIES)), said(None, None)), (Ok(()), Ok(())));
     }
 }

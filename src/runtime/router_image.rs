@@ -1,7 +1,7 @@
-//! The router's image: one program that lies beside ours, wrapped by us. No registry, no distribution, no build.
+//! The router's image: one program that is installed next to ours. Needs no registry, no distribution and no build.
 //!
-//! Its tag is the hash of the program, so what a plan names is what runs. A program that is not static brings the few
-//! libraries of this machine that it names, as `cargo install` makes it.
+//! Its tag is the hash of the program, so a plan names exactly what runs. If the program is not static, as `cargo
+//! install` makes it, the few libraries of this machine that it uses are included.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,41 +17,41 @@ mod elf;
 
 use archive::Archive;
 
-/// The program's name, here and in its image.
+/// The program's name, on the host and in its image.
 const PROGRAM: &str = "sandboxc-router";
 
-/// Where it may lie, from the directory of our own program: beside it, or where packages keep what nobody calls by name.
+/// Where the program may be, relative to ours: next to it, or where packages put programs that users do not call.
 const PLACES: [&str; 3] = ["", "../libexec/sandboxc", "../lib/sandboxc"];
 
-/// Digits of the hash in the tag.
+/// The number of hash digits in the tag.
 const DIGITS: usize = 16;
 
-/// Larger than any build of it, symbols included.
+/// Larger than any build, including debug symbols.
 const LARGEST: u64 = 1 << 30;
 
-/// The program, read.
+/// The router's program and its libraries.
 #[derive(Debug)]
 pub struct RouterImage {
-    /// As in the image, the program first.
+    /// The paths in the image, the program first.
     files: Vec<(PathBuf, Vec<u8>)>,
-    /// As OCI calls it.
+    /// The architecture, as OCI calls it.
     architecture: &'static str,
     sha256: String,
 }
 
 impl RouterImage {
-    /// The program that belongs to this one.
+    /// Finds the router program that belongs to this sandboxc.
     ///
     /// # Errors
-    /// Where it is nowhere, or is no program for Linux.
+    /// If it is missing, or is not a program for Linux.
     pub fn find() -> Result<Self, RuntimeError> {
-        let own = std::env::current_exe().map_err(RuntimeError::io("finding the own program"))?;
+        let own = std::env::current_exe().map_err(RuntimeError::io("finding sandboxc's own program"))?;
         let dir = own.parent().unwrap_or(Path::new("/"));
         let places = PLACES.map(|place| dir.join(place).join(PROGRAM));
         let found = places.iter().find(|path| path.is_file()).ok_or_else(|| {
             RuntimeError::Host(format!(
-                "{PROGRAM} is not beside {}: install it there, or name an image of it with `router_image` in the server \
-                 config",
+                "{PROGRAM} is not next to {}: install it there, or set `router_image` in the server \
+                 file to an image of it",
                 own.display()
             ))
         })?;
@@ -62,7 +62,7 @@ impl RouterImage {
     pub fn read(path: &Path) -> Result<Self, RuntimeError> {
         let doing = || RuntimeError::io(format!("reading {}", path.display()));
         if fs::metadata(path).map_err(doing())?.len() > LARGEST {
-            return Err(RuntimeError::Host(format!("{} is too large for a router", path.display())));
+            return Err(RuntimeError::Host(format!("{} is too large to be the router", path.display())));
         }
         let bytes = fs::read(path).map_err(doing())?;
         let failed = |why: String| RuntimeError::Host(format!("{}: {why}", path.display()));
@@ -83,7 +83,7 @@ impl RouterImage {
         format!("localhost/{PROGRAM}:{}", self.sha256.get(..DIGITS).unwrap_or_default())
     }
 
-    /// An OCI archive for `podman load`. The same program gives the same bytes.
+    /// Returns an OCI archive for `podman load`. The same program gives the same bytes.
     pub fn archive(&self) -> Vec<u8> {
         let files: Vec<(&Path, &[u8])> =
             self.files.iter().map(|(path, text)| (path.as_path(), text.as_slice())).collect();
@@ -96,7 +96,7 @@ impl RouterImage {
         archive.write()
     }
 
-    /// Gives it to podman, unless podman has it.
+    /// Loads the image into podman, unless podman has it.
     pub fn load(&self, podman: &Podman) -> Result<(), RuntimeError> {
         let reference = self.reference();
         if podman.output(&["image", "exists", &reference], None)?.status.success() {
@@ -106,7 +106,7 @@ impl RouterImage {
     }
 }
 
-/// The hash of the program alone where it is all there is, so that anybody can compute it.
+/// For a static program, this is the program's own hash, so that anyone can compute it.
 fn hash_of(files: &[(PathBuf, Vec<u8>)]) -> String {
     let one = |bytes: &[u8]| archive::hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
     if let [(_, program)] = files {
@@ -116,13 +116,13 @@ fn hash_of(files: &[(PathBuf, Vec<u8>)]) -> String {
     one(list.as_bytes())
 }
 
-/// The libraries that a program is loaded with, its loader included, as the loader itself tells.
+/// The libraries that a program is loaded with, including the loader, as the loader reports them.
 fn libraries(interpreter: &Path, program: &Path) -> Result<Vec<PathBuf>, String> {
     let mut command = Command::new(interpreter);
     command.arg("--list").arg(program).env_clear();
     let call = Call { what: "the loader", most: Duration::from_secs(60), signals: None };
     let output = run(command, None, call, RuntimeError::io("running it"));
-    let output = output.map_err(|error| format!("asking {} for its libraries: {error}", interpreter.display()))?;
+    let output = output.map_err(|error| format!("listing the libraries of {}: {error}", interpreter.display()))?;
     if !output.status.success() {
         return Err(format!(
             "{} cannot load it: {}",
@@ -137,7 +137,7 @@ fn libraries(interpreter: &Path, program: &Path) -> Result<Vec<PathBuf>, String>
     Ok(all)
 }
 
-/// The paths in lines like `libc.so.6 => /lib/libc.so.6 (0x7f…)` and `/lib64/ld-linux-x86-64.so.2 (0x7f…)`.
+/// Parses paths in lines like `libc.so.6 => /lib/libc.so.6 (0x7f…)` and `/lib64/ld-linux-x86-64.so.2 (0x7f…)`.
 fn listed(text: &str) -> Vec<PathBuf> {
     let path = |line: &str| {
         let right = line.split_once("=>").map_or(line, |(_, right)| right);

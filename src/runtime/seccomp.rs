@@ -1,30 +1,31 @@
-//! The filter of system calls without `AF_VSOCK`.
+//! A seccomp profile without `AF_VSOCK`.
 //!
-//! A vsock leads to the hypervisor, whatever network namespace a process is in. podman's profile permits it up to 5.7 or so;
-//! where it does, a profile is derived from the host's own, so that everything else stays what the host has.
+//! A vsock connects to the hypervisor, whatever network namespace a process is in. podman's profile permits it before
+//! 5.8. In that case, a profile is derived from the host's own, so that everything else stays as on the host.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-/// Where podman looks, in its order (containers-common `seccomp_linux.go`).
+/// Where podman looks for its profile, in this order (containers-common `seccomp_linux.go`).
 const PROFILES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
 
-/// Name of a derived profile.
+/// The file name of a derived profile.
 pub const FILE: &str = "seccomp.json";
 
-/// `AF_VSOCK`, `AF_NETLINK` and the number of families (Linux `include/linux/socket.h`).
+/// `AF_VSOCK`, `AF_NETLINK` and the number of address families (Linux `include/linux/socket.h`).
 const VSOCK: u64 = 40;
 const NETLINK: u64 = 16;
 const FAMILIES: u64 = 46;
 
-/// `NETLINK_AUDIT`, which the profile permits to nobody without `CAP_AUDIT_WRITE`.
+/// `NETLINK_AUDIT`, which the profile denies without `CAP_AUDIT_WRITE`.
 const AUDIT: u64 = 9;
 
-/// The kernel takes the family from the lower half of the register, so no other bit may count.
+/// The kernel takes the family from the lower half of the register, so the other bits must be ignored.
 const LOWER_HALF: u64 = 0xffff_ffff;
 
-/// The host's profile without `AF_VSOCK`; `None` if it does not permit it, or if podman's own is built in.
+/// Returns the host's profile without `AF_VSOCK`. `None` if the profile does not permit it, or if podman uses its
+/// built-in one.
 pub fn derived() -> Option<String> {
     let profile = PROFILES.iter().find_map(|path| fs::read(path).ok())?;
     derive(&serde_json::from_slice(&profile).ok()?)
@@ -45,8 +46,8 @@ fn derive(profile: &Value) -> Option<String> {
     if rules.iter().filter(is_socket).any(|rule| about_vsock(&rule)) {
         return None;
     }
-    // Rules about it go; what they permitted comes back family by family. 32-bit programs have had `socket` itself since
-    // Linux 4.3; the arguments of their `socketcall` are in memory, where no filter sees them.
+    // Removes the rules about `socket` and adds what they permitted, one family at a time. 32-bit programs use `socket`
+    // itself since Linux 4.3; the arguments of their `socketcall` are in memory, which filters cannot read.
     let mut all = Vec::new();
     for rule in rules {
         let permits = action(rule) == "SCMP_ACT_ALLOW";
@@ -64,7 +65,7 @@ fn derive(profile: &Value) -> Option<String> {
     all.extend(others.map(|number| allow(json!([family(number)]))));
     let protocol = |op: &str| json!({"index": 2, "value": AUDIT, "valueTwo": 0, "op": op});
     all.push(allow(json!([family(NETLINK), protocol("SCMP_CMP_NE")])));
-    // Programs that look for the kernel's audit take this for a kernel without, as with podman's own profile.
+    // Programs that look for the kernel's audit interface see a kernel without one, as with podman's own profile.
     let audit = json!([family(NETLINK), protocol("SCMP_CMP_EQ")]);
     all.push(
         json!({"names": ["socket"], "action": "SCMP_ACT_ERRNO", "args": audit, "errnoRet": 22, "errno": "EINVAL"}),
@@ -87,7 +88,7 @@ mod tests {
         ]})
     }
 
-    /// The families that rules about `socket` permit, by the lower half alone.
+    /// The families that rules about `socket` permit, compared by the lower half only.
     fn families(profile: &Value) -> Vec<u64> {
         let rules = profile["syscalls"].as_array().unwrap().iter();
         let permits = rules.filter(|rule| rule["names"] == json!(["socket"]) && rule["action"] == "SCMP_ACT_ALLOW");

@@ -1,21 +1,21 @@
-//! What `SELinux` says about this login.
+//! What `SELinux` permits this login.
 
 use std::fs;
 use std::path::Path;
 
-/// The kernel's file system for it (selinux(8)).
+/// The kernel's file system for `SELinux` (selinux(8)).
 const ROOT: &str = "/sys/fs/selinux";
 
 /// The type of a container without a label (container-selinux).
 const UNCONFINED: &str = "spc_t";
 
-/// True if what the policy does not permit is refused.
+/// Whether `SELinux` denies what the policy does not permit.
 pub fn is_enforcing() -> bool {
     fs::read_to_string(Path::new(ROOT).join("enforce")).is_ok_and(|text| text.trim() == "1")
 }
 
-/// The role of this login, where the policy gives it no unconfined containers: every one of them would end with a bare
-/// "Permission denied". Where nobody may ask, podman will tell.
+/// Returns the role of this login if the policy does not permit it unconfined containers: each would fail with a bare
+/// "Permission denied". If the kernel cannot be asked, podman will report it.
 pub fn role_without_unconfined() -> Option<String> {
     let own = fs::read_to_string("/proc/self/attr/current").ok()?;
     refused(own.trim_end_matches(['\0', '\n']), &Path::new(ROOT).join("context"))

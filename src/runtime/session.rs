@@ -1,4 +1,4 @@
-//! Setting a session up and taking it down.
+//! Sets a session up and tears it down.
 
 use std::sync::Arc;
 use std::thread;
@@ -22,11 +22,11 @@ use crate::emit::{ceiling_args, network, update_args};
 use crate::plan::Plan;
 use crate::plan::pod::{GATE_PASSED, Label, Mount, Pod, Role};
 
-/// A session that is being set up, runs, or is being taken down.
+/// A session, during setup, while the command runs, and during teardown.
 #[derive(Debug)]
 pub struct Session<'a> {
     podman: &'a Podman,
-    /// The same, for the set-up.
+    /// podman for the setup, whose calls end when a signal arrives.
     starting: Podman,
     signals: &'a Signals,
     state: &'a State,
@@ -34,17 +34,17 @@ pub struct Session<'a> {
     compiled: &'a Compiled,
 }
 
-/// Whether a failed set-up may be tried again with another subnet.
+/// Whether a failed setup may be tried again with another subnet.
 #[derive(Debug)]
 pub enum SetupError {
-    /// The subnet is taken; nothing was left behind.
+    /// The subnet is taken. Nothing was left behind.
     SubnetTaken,
-    /// Everything else; the session is to be taken down.
+    /// Any other error. The session must be torn down.
     Failed(RuntimeError),
 }
 
 impl<'a> Session<'a> {
-    /// A session of a plan; nothing happens yet.
+    /// Returns the session of a plan. Nothing happens yet.
     pub fn new(
         podman: &'a Podman,
         signals: &'a Arc<Signals>,
@@ -55,8 +55,8 @@ impl<'a> Session<'a> {
         Self { podman, starting: podman.heeding(signals), signals, state, plan, compiled }
     }
 
-    /// Sources of mounts held, networks, router ready, agent pod created and verified, gate passed, forwarder up.
-    /// A signal ends it between two steps, and a wait at once.
+    /// Opens the sources of mounts, creates the networks, starts the router, creates and verifies the agent pod, and
+    /// waits for the gate and the forwarder. A signal stops the setup between two steps, and interrupts waits.
     pub fn set_up(&self) -> Result<(), SetupError> {
         self.refuse_unlabeled()?;
         let mount =
@@ -70,17 +70,18 @@ impl<'a> Session<'a> {
         self.signals.check().map_err(SetupError::Failed)
     }
 
-    /// Where `SELinux` gives this login no containers without a label, each of them would end with a bare "Permission denied".
+    /// If `SELinux` does not permit this login containers without a label, each of them would fail with a bare
+    /// "Permission denied".
     fn refuse_unlabeled(&self) -> Result<(), SetupError> {
         let unlabeled = self.plan.agent.main.label == Label::Disabled && selinux::is_enforcing();
         let Some(role) = unlabeled.then(selinux::role_without_unconfined).flatten() else { return Ok(()) };
         Err(SetupError::Failed(RuntimeError::Host(format!(
-            "SELinux lets the role {role} of this login run no container without a label (spc_t), which `selinux: disable`, the \
-             default, asks for; {FIX_LABEL}"
+            "the SELinux role {role} of this login cannot run containers without a label (spc_t), which the default, `selinux: disable`, \
+             requires: {FIX_LABEL}"
         ))))
     }
 
-    /// The networks do not wait for each other.
+    /// Creates the networks in parallel.
     fn networks(&self) -> Result<(), SetupError> {
         let calls = network::create_args(self.plan);
         let results: Vec<_> = thread::scope(|scope| {
@@ -92,7 +93,7 @@ impl<'a> Session<'a> {
             let shared = call.iter().any(|word| word == "--ignore");
             result.map_err(|error| match error {
                 RuntimeError::Podman { said, .. } if said.contains("is already used") && shared => {
-                    let why = format!("{said}; set network.pool in the server config to a block that is free");
+                    let why = format!("{said}: set network.pool in the server file to a free block");
                     SetupError::Failed(RuntimeError::Podman { what: "the routers' network".to_owned(), said: why })
                 }
                 RuntimeError::Podman { said, .. } if said.contains("is already used") => SetupError::SubnetTaken,
@@ -102,18 +103,19 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// What podman says only in its own words: a missing image (pull policy `Never`), and the kernel's keys.
+    /// Adds what to do to errors that podman reports in its own words: a missing image (pull policy `Never`) and
+    /// used-up kernel keys.
     fn explain(&self, error: RuntimeError) -> RuntimeError {
         if let RuntimeError::Podman { said, .. } = &error
             && said.contains("keyring")
             && said.contains("quota")
         {
             return RuntimeError::Host(format!(
-                "this user's kernel keys are used up, and each container needs one: end other sessions, or raise the \
-                 number, e.g. `sudo sysctl kernel.keys.maxkeys=2000` ({said})"
+                "this user has used all its kernel keys, and each container needs one: stop other sessions, or raise the \
+                 quota, e.g. `sudo sysctl kernel.keys.maxkeys=2000` ({said})"
             ));
         }
-        // crun's and podman's own words where the user namespace has fewer ids than the images and services use.
+        // What crun and podman say if the user namespace has fewer ids than the images and services use.
         let ids = [
             "setresgid",
             "setresuid",
@@ -127,7 +129,7 @@ impl<'a> Session<'a> {
             && ids.iter().any(|word| said.contains(word))
         {
             return RuntimeError::Host(format!(
-                "this user's subordinate ids do not reach; `{FIX_IDS}` gives 65536 ({said})"
+                "this user has too few subordinate ids: add 65536 with `{FIX_IDS}` ({said})"
             ));
         }
         for container in self.plan.pods().flat_map(Pod::containers) {
@@ -145,8 +147,8 @@ impl<'a> Session<'a> {
         error
     }
 
-    /// Router and agent pod side by side: the forwarder connects only when the agent does. While they get ready, what podman
-    /// made of them is compared with the plan.
+    /// Starts router and agent pod in parallel: the forwarder connects only when the agent does. While they start,
+    /// podman's containers are compared with the plan.
     fn pods(&self, pins: &Pins) -> Result<(), RuntimeError> {
         let router = self.plan.router.as_ref().zip(self.compiled.stream.router.as_ref());
         let (first, second) = thread::scope(|scope| {
@@ -164,7 +166,7 @@ impl<'a> Session<'a> {
         ready.and(verified)
     }
 
-    /// Nothing runs in the agent's container yet but podman's init.
+    /// Nothing runs in the agent's container yet except podman's init.
     fn verify(&self, pins: &Pins) -> Result<(), RuntimeError> {
         let ids = verify(&self.starting, self.plan)?;
         pins.verify(&self.plan.names.agent_container())?;
@@ -185,7 +187,7 @@ impl<'a> Session<'a> {
         self.wait_until("forwarder", GATE_PASSED, "the agent pod")
     }
 
-    /// Plays a pod. Limits that kube play cannot say are set before it starts.
+    /// Plays a pod. Limits that kube play cannot express are set before it starts.
     fn pod(&self, pod: &Pod, what: &str, log: &str, manifest: &str) -> Result<(), RuntimeError> {
         let networks: Vec<String> =
             pod.networks.iter().map(|attachment| attachment.argument(&self.plan.names)).collect();
@@ -215,12 +217,13 @@ impl<'a> Session<'a> {
         ctrlog::wait_until(&self.state.log(service), ready, what, &|| self.signals.check())
     }
 
-    /// k8s-file whatever the user's log driver is, in a file of ours; bounded, since the agent can make the router talk.
+    /// k8s-file, whatever the user's log driver is, to a file of ours. Its size is limited, since the agent can cause
+    /// output of the router.
     fn play(&self, what: &str, service: &str, args: &[&str], manifest: &str) -> Result<(), RuntimeError> {
         let path = format!("--log-opt=path={}", self.state.log(service).display());
         let mut call = vec!["kube", "play", "--quiet", "--build=false", "--log-driver=k8s-file", &path];
         call.push("--log-opt=max-size=16mb");
-        // The agent's filter of system calls, if it has one of its own, is in the session's directory.
+        // The agent's own seccomp profile, if it has one, is in the session's directory.
         let profiles = format!("--seccomp-profile-root={}", self.state.dir().display());
         call.push(&profiles);
         call.extend_from_slice(args);
@@ -228,17 +231,17 @@ impl<'a> Session<'a> {
         self.starting.start(what, &call, Some(manifest)).map(drop)
     }
 
-    /// Where the router's output is.
+    /// The file with the router's output.
     pub fn router_log(&self) -> std::path::PathBuf {
         self.state.log("router")
     }
 
-    /// What to say if the kernel killed something in the agent's container for its memory. podman's own word is about
-    /// the container's init, which lives on.
+    /// Explains if the kernel killed something in the agent's container because of its memory limit. podman only
+    /// reports that for the container's init, which survives.
     pub fn out_of_memory(&self) -> Option<String> {
         let limit = self.plan.agent.main.limits.memory.as_ref()?;
         let container = self.plan.names.agent_container();
-        let state = self.podman.inspect("asking for the cgroup", &container).ok()?;
+        let state = self.podman.inspect("reading the cgroup", &container).ok()?;
         let group = Cgroup::open(state.pointer("/State/CgroupPath")?.as_str()?).ok()?;
         (group.out_of_memory_kills()? > 0).then(|| {
             let (bytes, place) = (limit.value, limit.from.short());
@@ -246,24 +249,24 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Ends the router before everything else, so that its last lines are written and read.
+    /// Stops the router first, so that its last lines are written and read.
     pub fn stop_router(&self) {
-        // The teardown that follows removes it by force.
+        // If this fails, the teardown removes it by force.
         let _ = self.podman.output(&["stop", "--time", "2", &self.plan.names.router_container()], None);
     }
 
-    /// Removes everything that `set_up` may have made. Goes on after errors; tells what failed, if anything.
+    /// Removes everything that `set_up` may have created. Continues after errors and returns what failed.
     ///
-    /// `in_order` says that nobody here has ended a container; whether one has ended by itself is looked up. Then podman's
-    /// clean-up after it is waited for, and containers go before their pods, since a `pod rm` waits for it with the pod's
-    /// lock, which it needs.
+    /// `in_order` means that we have not ended a container ourselves. If one has ended by itself, podman's cleanup
+    /// after it is waited for, and containers are removed before their pods: a `pod rm` would wait for that cleanup
+    /// while it holds the pod's lock, which the cleanup needs.
     pub fn take_down(&self, in_order: bool) -> Vec<String> {
         let names = &self.plan.names;
         let has_network = self.plan.network.is_some();
         let (agent, forwarder, router) =
             (names.agent_container(), names.forwarder_container(), names.router_container());
         settle(&[&agent, &forwarder, &router, &names.agent_infra, &names.router_infra]);
-        // With the volumes that an image made for its container.
+        // Together with the volumes that the image declares for its container.
         let mut containers = vec!["rm", "--force", "--ignore", "--volumes", "--time", "0", &agent];
         let mut pods = vec![names.agent_pod.as_str()];
         let mut volumes = vec!["volume", "rm", "--force", &names.agent_files];
@@ -294,13 +297,13 @@ impl<'a> Session<'a> {
         first.into_iter().chain(second).chain(network).chain(volumes).collect()
     }
 
-    /// What is gone already is no failure for any of these calls.
+    /// None of these calls fails for objects that are already gone.
     fn remove(&self, args: &[&str]) -> Option<String> {
         self.podman.call("teardown", args, None).err().map(|error| error.to_string())
     }
 }
 
-/// A thread of ours that panicked is a fault of ours; the session is then taken down like any failed one.
+/// A panic in one of our threads is a bug. The session is torn down like any failed one.
 pub(super) fn joined<T>(result: thread::Result<Result<T, RuntimeError>>) -> Result<T, RuntimeError> {
-    result.unwrap_or_else(|_| Err(RuntimeError::Host("internal: a worker thread ended early".to_owned())))
+    result.unwrap_or_else(|_| Err(RuntimeError::Host("internal: a worker thread panicked".to_owned())))
 }

@@ -1,14 +1,14 @@
-//! The signals that a runner takes over, so that none of them ends it with a sandbox left behind.
+//! The signals that a runner handles, so that none of them ends it and leaves a sandbox behind.
 //!
-//! | signal | during the set-up | while the command runs |
+//! | signal | during the setup | while the command runs |
 //! |---|---|---|
-//! | INT, QUIT | ends it | goes to every process of the command; a second one within two seconds ends the sandbox |
-//! | USR1, USR2 | ends it | goes to the command, as `podman run` does |
-//! | HUP, TERM, and every other one whose default is to end a process | ends it | ends the sandbox |
-//! | TSTP, CONT, WINCH | left alone | the terminal's, see `terminal` |
+//! | INT, QUIT | stops the session | goes to every process of the command; a second one within two seconds stops the sandbox |
+//! | USR1, USR2 | stops the session | goes to the command, as with `podman run` |
+//! | HUP, TERM, and every other signal whose default is to end a process | stops the session | stops the sandbox |
+//! | TSTP, CONT, WINCH | not handled | the terminal's, see `terminal` |
 //!
-//! KILL and faults of the program itself (SEGV, BUS, ILL, FPE) cannot be taken over; `gc` is for what they leave. HUP stays
-//! ignored where it was ignored at the start, as `nohup` asks.
+//! KILL and the program's own faults (SEGV, BUS, ILL, FPE) cannot be handled; `gc` removes what they leave. HUP stays
+//! ignored if it was ignored at the start, as with `nohup`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -29,31 +29,31 @@ use signal_hook::low_level::signal_name;
 
 use super::RuntimeError;
 
-/// Those with a name that end a process by default, whoever sends them.
+/// Signals with a name that end a process by default, whoever sends them.
 const ENDING: [i32; 14] = [
     SIGHUP, SIGINT, SIGQUIT, SIGTRAP, SIGABRT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGXCPU, SIGXFSZ, SIGVTALRM,
     SIGPROF, SIGSYS,
 ];
 
-/// Numbers of the others on Linux (`signal(7)`): STKFLT on most architectures, IO, PWR, and the real-time ones that the C
-/// library does not keep for itself.
+/// The numbers of the others on Linux (`signal(7)`): STKFLT on most architectures, IO, PWR, and the real-time signals
+/// that the C library does not reserve.
 const UNNAMED: [i32; 2] = [16, 30];
 const REAL_TIME: std::ops::RangeInclusive<i32> = 35..=64;
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The end of the sandbox.
+    /// Stop the sandbox.
     End(i32),
-    /// The command's end, which is the command's to decide.
+    /// Stop the command, if the command wants to.
     Interrupt(Signal),
-    /// Nothing that we know; it is a message for the command.
+    /// Unknown to us; a message for the command.
     Message(Signal),
-    /// That we stop, and the terminal is the shell's meanwhile.
+    /// Stop (suspend), and leave the terminal to the shell.
     Suspend,
-    /// That we go on.
+    /// Continue.
     Continue,
-    /// That the command learns the terminal's new size.
+    /// Tell the command the terminal's new size.
     Resize,
 }
 
@@ -71,7 +71,7 @@ impl Asked {
         }
     }
 
-    /// The signal, if it would have ended the process.
+    /// The signal, if its default would have ended the process.
     fn ending(self) -> Option<i32> {
         match self {
             Self::End(signal) => Some(signal),
@@ -84,9 +84,9 @@ impl Asked {
 /// The signals of this process.
 pub struct Signals {
     arrived: Mutex<Arrived>,
-    /// Readable when one has arrived.
+    /// Becomes readable when a signal has arrived.
     wake: UnixStream,
-    /// The first that asked for the end during the set-up, for everybody who asks after it.
+    /// The first signal during the setup that asked to stop, for all later callers.
     ended: AtomicI32,
 }
 
@@ -102,9 +102,9 @@ impl fmt::Debug for Signals {
 }
 
 impl Signals {
-    /// Takes the signals over; from here on none of them ends the process by itself.
+    /// Starts to handle the signals. From here on, none of them ends the process.
     pub fn take_over() -> Result<Self, RuntimeError> {
-        let doing = || RuntimeError::io("taking over signals");
+        let doing = || RuntimeError::io("installing signal handlers");
         let (wake, writer) = UnixStream::pair().map_err(doing())?;
         let reader = wake.try_clone().map_err(doing())?;
         let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
@@ -118,16 +118,16 @@ impl Signals {
         Ok(Self { arrived, wake, ended: AtomicI32::new(0) })
     }
 
-    /// Takes over what a shell and a terminal send to those who use them, too.
+    /// Starts to handle the signals of shells and terminals, too.
     pub fn with_terminal(&self) -> Result<(), RuntimeError> {
         let arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         for signal in [SIGTSTP, SIGCONT, SIGWINCH] {
-            arrived.source.handle().add_signal(signal).map_err(RuntimeError::io("taking over signals"))?;
+            arrived.source.handle().add_signal(signal).map_err(RuntimeError::io("installing signal handlers"))?;
         }
         Ok(())
     }
 
-    /// The next that has arrived; one that ends the sandbox comes before all others.
+    /// Returns the next signal that has arrived. One that stops the sandbox comes before all others.
     pub fn next(&self) -> Option<Asked> {
         let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         let new: Vec<Asked> = arrived.source.pending().map(Asked::of).collect();
@@ -140,12 +140,12 @@ impl Signals {
         arrived.waiting.pop_front()
     }
 
-    /// During the set-up: an error once anything that would have ended the process has arrived, to everybody who asks.
+    /// During the setup: fails for all callers once a signal has arrived that would have ended the process.
     pub fn check(&self) -> Result<(), RuntimeError> {
         if self.ended.load(Ordering::SeqCst) == 0
             && let Some(signal) = std::iter::from_fn(|| self.next()).find_map(Asked::ending)
         {
-            // The first one counts if two threads ask at once.
+            // If two threads ask at once, the first one counts.
             let _ = self.ended.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         }
         match self.ended.load(Ordering::SeqCst) {
@@ -156,18 +156,18 @@ impl Signals {
 }
 
 impl AsFd for Signals {
-    /// Readable when a signal has arrived.
+    /// Becomes readable when a signal has arrived.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 }
 
-/// A signal's name, for people.
+/// A signal's name.
 pub fn name(signal: i32) -> String {
     signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
 }
 
-/// The signals that were ignored when this process started (`SigIgn`, a bit each, in `proc_pid_status(5)`).
+/// The signals that were ignored when this process started (`SigIgn`, one bit each, in `proc_pid_status(5)`).
 fn ignored(status: &str) -> Vec<i32> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -184,13 +184,13 @@ mod tests {
         assert_eq!(ignored(""), [0_i32; 0]);
     }
 
-    /// `signal(7)`: what is neither ignored nor stopping nor continuing by default ends a process.
+    /// `signal(7)`: a signal ends a process unless its default is to be ignored, to stop or to continue.
     #[test]
     fn every_signal_that_would_end_the_runner_is_taken_over() {
         let harmless =
             [Signal::CHILD, Signal::CONT, Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::URG, Signal::WINCH];
         let faults = [Signal::ILL, Signal::FPE, Signal::SEGV, Signal::BUS];
-        // Rust's runtime ignores PIPE; the C library keeps 32 to 34.
+        // Rust's runtime ignores PIPE; the C library reserves 32 to 34.
         let others = [Signal::KILL, Signal::STOP, Signal::PIPE].map(Signal::as_raw).into_iter().chain(32..=34);
         let not_ours: Vec<i32> = harmless.into_iter().chain(faults).map(Signal::as_raw).chain(others).collect();
         let ours: Vec<i32> = ENDING.into_iter().chain([SIGIO]).chain(UNNAMED).chain(REAL_TIME).collect();

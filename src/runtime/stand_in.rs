@@ -1,6 +1,8 @@
-//! Empty things at names that git and we would obey, so that a mount can keep the names from the command.
+//! Creates empty files and directories at names that git or sandboxc would act on, so that a mount can occupy the
+//! names.
 //!
-//! They stay afterwards: another session may have mounted them meanwhile, and the kernel takes a mount away with its place.
+//! They are not removed afterwards: another session may have mounted them since, and the kernel removes a mount
+//! together with its mount point.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +13,11 @@ use super::RuntimeError;
 use crate::config::disk::{Kind, Tree};
 use crate::config::{Stand, Workspace};
 
-/// Puts them where they are missing. What appeared there since the config was read must be as empty.
+/// Creates those that are missing. What appeared at such a name since the config was read must be empty as well.
 pub fn put(tree: &Tree, workspace: &Workspace) -> Result<(), RuntimeError> {
     for part in &workspace.protect {
         let Some(stand) = part.stand_in.filter(|_| !workspace.read_only) else { continue };
-        let doing = || RuntimeError::io(format!("keeping the name {}", workspace.source.join(&part.path).display()));
+        let doing = || RuntimeError::io(format!("reserving the name {}", workspace.source.join(&part.path).display()));
         let around: Vec<&Path> = part.path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).collect();
         for directory in around.into_iter().rev() {
             make(tree, directory, Stand::Directory).map_err(doing())?;
@@ -23,7 +25,7 @@ pub fn put(tree: &Tree, workspace: &Workspace) -> Result<(), RuntimeError> {
         make(tree, &part.path, stand).map_err(doing())?;
         if !is_empty(tree, &part.path, stand).map_err(doing())? {
             return Err(RuntimeError::Host(format!(
-                "`{}` appeared while the sandbox was set up; look at it, then start again",
+                "`{}` appeared while the sandbox was set up: check it, then start again",
                 part.path.display()
             )));
         }

@@ -1,4 +1,4 @@
-//! The directory of the session that this process runs (a tmpfs, outside every mount), with its lock.
+//! The directory of the session that this process runs (on a tmpfs, outside of every mount), with its lock.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,10 +11,10 @@ use super::RuntimeError;
 use super::lock::Lock;
 use super::registry::{Record, Registry, Stage, discard};
 
-/// How often a directory is made again that vanishes as its former session ends.
+/// How often to create a directory again that disappears because its previous session ends.
 const TRIES: usize = 100;
 
-/// A session's directory. Removed when dropped, so that no way out leaves it behind.
+/// A session's directory. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct State {
     dir: PathBuf,
@@ -25,12 +25,12 @@ pub struct State {
 }
 
 impl State {
-    /// Makes the session's directory and takes its lock, which the kernel frees with the process.
+    /// Creates the session's directory and takes its lock, which the kernel releases when the process ends.
     pub fn create(registry: &Registry, record: Record) -> Result<Self, RuntimeError> {
         Self::create_with(registry, record, |state| state.change(|_| ()))
     }
 
-    /// Makes it, and gives it up again if `first` fails.
+    /// Creates the directory, and removes it again if `first` fails.
     pub(super) fn create_with(
         registry: &Registry,
         record: Record,
@@ -41,7 +41,7 @@ impl State {
         let _guard = registry.guard()?;
         let lock = take(&dir, &record.session)?;
         let (session, record) = (record.session.clone(), Mutex::new(record));
-        // Dropping it takes no lock, so failing from here on leaves nothing and waits for nobody.
+        // Dropping this takes no lock, so an error from here on leaves nothing behind and waits for nothing.
         let state = Self { dir, session, record, left: false.into(), _lock: lock };
         fs::create_dir_all(state.empty_dir()).map_err(RuntimeError::io(format!("making {}", state.dir.display())))?;
         first(&state)?;
@@ -53,7 +53,7 @@ impl State {
         &self.dir
     }
 
-    /// Where podman runs. Whatever runs there belongs to this session (see `gc`).
+    /// The working directory of podman. Whatever runs there belongs to this session (see `gc`).
     pub fn empty_dir(&self) -> PathBuf {
         self.dir.join("empty")
     }
@@ -68,34 +68,34 @@ impl State {
         &self.session
     }
 
-    /// Says which plan is tried next; must come before anything of it exists.
+    /// Records which plan is tried next. Must be called before anything of it is created.
     pub fn add_plan(&self, hash: &str) -> Result<(), RuntimeError> {
         self.change(|record| record.plans.push(hash.to_owned()))
     }
 
-    /// Says where the session is. Only people read it, so failing is no reason to stop.
+    /// Records the session's stage. It is only informational, so errors are ignored.
     pub fn enter(&self, stage: Stage) {
         let _ = self.change(|record| record.stage = stage);
     }
 
-    /// Keeps a copy of what was applied, for whoever has to clean up after a crash.
+    /// Stores a copy of what was applied, for a cleanup after a crash.
     pub fn keep_manifest(&self, text: &str) -> Result<(), RuntimeError> {
-        fs::write(self.dir.join("kube.yaml"), text).map_err(RuntimeError::io("keeping the manifest"))
+        fs::write(self.dir.join("kube.yaml"), text).map_err(RuntimeError::io("storing the manifest"))
     }
 
-    /// Keeps a filter of system calls for the agent where podman looks for it, and says where that is.
+    /// Stores the agent's seccomp profile where podman can read it, and returns its path.
     pub fn keep_profile(&self, text: &str) -> Result<PathBuf, RuntimeError> {
         let path = self.dir.join(super::seccomp::FILE);
-        fs::write(&path, text).map_err(RuntimeError::io("keeping the filter of system calls"))?;
+        fs::write(&path, text).map_err(RuntimeError::io("storing the seccomp profile"))?;
         Ok(path)
     }
 
-    /// Lets the directory stand: something of the session is left, and whoever cleans up next shall find it.
+    /// Keeps the directory: something of the session is left, which the next cleanup will find.
     pub fn leave(&self) {
         self.left.store(true, Ordering::Relaxed);
     }
 
-    /// True if something is left.
+    /// Whether something is left.
     pub fn is_left(&self) -> bool {
         self.left.load(Ordering::Relaxed)
     }
@@ -106,7 +106,7 @@ impl State {
         self.write(&record)
     }
 
-    /// Renamed into place, so that nobody reads half of it.
+    /// Renames the file into place, so that nobody reads half of it.
     fn write(&self, record: &Record) -> Result<(), RuntimeError> {
         let doing = || RuntimeError::io("writing the session's record");
         let text = serde_json::to_vec(record).map_err(std::io::Error::from).map_err(doing())?;
@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-/// Makes the directory of a session and takes its lock. The caller holds the registry's.
+/// Creates the directory of a session and takes its lock. The caller holds the registry's lock.
 fn take(dir: &Path, session: &str) -> Result<Lock, RuntimeError> {
     let doing = || RuntimeError::io(format!("making {}", dir.display()));
     for _ in 0..TRIES {
@@ -127,18 +127,18 @@ fn take(dir: &Path, session: &str) -> Result<Lock, RuntimeError> {
         };
         match Lock::try_take(&dir.join("lock")) {
             Ok(Some(lock)) if made => return Ok(lock),
-            // A dead session's: its keys and records are not ours.
+            // The directory of a dead session; its keys and records are not ours.
             Ok(Some(_lock)) => discard(dir).map_err(doing())?,
             Ok(None) => return Err(RuntimeError::Host(format!("the session {session} is already running"))),
-            // Its session has ended just now.
+            // Its session has just ended.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(doing()(error)),
         }
     }
-    Err(RuntimeError::Host(format!("{} vanishes whenever it is made", dir.display())))
+    Err(RuntimeError::Host(format!("{} disappears whenever it is created", dir.display())))
 }
 
-/// Where a service's log is in a session's directory.
+/// The path of a service's log in a session's directory.
 pub(super) fn log_file(dir: &Path, service: &str) -> PathBuf {
     dir.join(format!("{service}.log"))
 }
@@ -148,7 +148,7 @@ impl Drop for State {
         if self.is_left() {
             return;
         }
-        // A tmpfs of the user; what cannot be removed is removed by the next `gc`, or at logout.
+        // The next `gc`, or the end of the login, removes what cannot be removed now.
         let _ = discard(&self.dir);
     }
 }

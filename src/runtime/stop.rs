@@ -1,4 +1,4 @@
-//! Ending a session that somebody else runs.
+//! Stops a session that another process runs.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -14,21 +14,21 @@ use super::process::Process;
 use super::registry::{Record, Registry};
 use super::systemd;
 
-/// How long a runner may take to tear down before it is killed and its session removed from here.
+/// How long a runner may take to tear down before it is killed and its session is removed from here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How it went.
+/// The result of stopping a session.
 #[derive(Debug)]
 pub enum Stopped {
-    /// It is gone.
+    /// The session is gone.
     Ended,
-    /// There is none of that name.
+    /// There is no such session.
     Unknown,
-    /// It ended, but this is left.
+    /// The session has ended, but this could not be removed.
     Left(Vec<String>),
 }
 
-/// Asks the runner to end it; without one, removes what carries the session's label, whoever made it: it was named.
+/// Asks the runner to stop. Without a runner, removes everything with the session's label, whoever created it.
 pub fn stop(podman: &Podman, registry: &Registry, session: &str) -> Result<Stopped, RuntimeError> {
     let alive = registry.find(session)?;
     if let Some(record) = &alive {
@@ -48,24 +48,24 @@ pub fn stop(podman: &Podman, registry: &Registry, session: &str) -> Result<Stopp
     if plans.is_empty() {
         return Ok(Stopped::Unknown);
     }
-    // What systemd runs is ended by systemd: removed behind its back, it would count as failed.
+    // systemd stops its own units. If a container were removed behind its back, the unit would fail.
     let units: BTreeSet<&str> = all.iter().filter(is_labelled).filter_map(|object| object.unit.as_deref()).collect();
     for unit in &units {
         systemd::stop(unit)?;
     }
     let all = if units.is_empty() { all } else { list(podman)? };
-    // Infra containers and the volumes of `ConfigMap`s carry no label, but the plan's hash in their names.
+    // Infra containers and the volumes of `ConfigMap`s have no label, but have the plan's hash in their names.
     let theirs = |object: &Object| plan_hash(&object.name).is_some_and(|plan| plans.contains(plan));
     let objects: Vec<Object> = all.into_iter().filter(theirs).collect();
     let left = remove(podman, &objects);
     Ok(if left.is_empty() { Stopped::Ended } else { Stopped::Left(left) })
 }
 
-/// SIGTERM, and after a long while SIGKILL, until the session's lock is free.
+/// Sends SIGTERM, and after a long wait SIGKILL, until the session's lock is free.
 fn ask(registry: &Registry, record: &Record) -> Result<(), RuntimeError> {
     let gone = || Ok::<_, RuntimeError>(registry.find(&record.session)?.is_none_or(|now| now.pid != record.pid));
     let Some(runner) = Process::open(record.pid) else { return Ok(()) };
-    // Asked again with the descriptor in hand: the number cannot have become somebody else's in between.
+    // Checked again while the descriptor is held, so that the number cannot have been reused in between.
     if gone()? {
         return Ok(());
     }
@@ -79,5 +79,5 @@ fn ask(registry: &Registry, record: &Record) -> Result<(), RuntimeError> {
             thread::sleep(Duration::from_millis(20));
         }
     }
-    Err(RuntimeError::Host(format!("the runner of {}, process {}, does not end", record.session, record.pid)))
+    Err(RuntimeError::Host(format!("the runner of {}, process {}, does not stop", record.session, record.pid)))
 }

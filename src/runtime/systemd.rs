@@ -1,7 +1,7 @@
-//! Placing compiled units for the user's systemd, and taking them away again.
+//! Installs compiled units for the user's systemd, and removes them.
 //!
-//! Invariant: never half. A tree is written beside its place and renamed, verified by what systemd then knows, and put
-//! back if it knows less.
+//! Invariant: an installation is complete or does not happen. A tree is written next to its place, renamed, checked
+//! against what systemd then knows, and reverted if a unit is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,37 +18,37 @@ use crate::emit::File;
 use crate::emit::quadlet::service_of;
 use crate::emit::review;
 
-/// Quadlet's own generator, for its words when a unit was refused.
+/// Quadlet's generator, for its message when it refused a unit.
 const GENERATORS: [&str; 2] = ["/usr/libexec/podman/quadlet", "/usr/lib/podman/quadlet"];
 
-/// How long systemd may take: a stop waits for its units' own time limits, one after the other.
+/// How long systemd may take: a stop waits for the units' own timeouts, one after the other.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
-/// The user's systemd and the directories it reads.
+/// The user's systemd and the directories that it reads.
 #[derive(Debug)]
 pub struct UserManager {
-    /// `$XDG_CONFIG_HOME/containers`; units are searched in `systemd` below it, so what lies beside is not found.
+    /// `$XDG_CONFIG_HOME/containers`. Units are searched in `systemd` below it, so its other directories are not read.
     containers: PathBuf,
-    /// `$XDG_CONFIG_HOME/systemd/user`, for what systemd reads without Quadlet.
+    /// `$XDG_CONFIG_HOME/systemd/user`, for units that are not Quadlet's.
     native: PathBuf,
 }
 
 /// The units of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Units {
-    /// The one that runs the command.
+    /// The unit that runs the command.
     pub agent: String,
-    /// All services that Quadlet makes.
+    /// All services that Quadlet generates.
     pub services: Vec<String>,
-    /// Files that systemd reads without Quadlet: the target, a timer, and the service that keeps secrets.
+    /// Units that are not Quadlet's: the target, a timer, and the service that holds secrets.
     pub native: Vec<String>,
 }
 
-/// Kinds of files that systemd reads without Quadlet.
+/// File extensions of units that are not Quadlet's.
 const NATIVE: [&str; 3] = [".service", ".target", ".timer"];
 
 impl Units {
-    /// From the names of the files of a session's directory.
+    /// Determines the units from the names of files in a session's directory.
     fn of<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
         let (mut services, mut native) = (Vec::new(), Vec::new());
         for name in names.filter(|name| name.starts_with("sandboxc-")) {
@@ -61,39 +61,39 @@ impl Units {
         Some(Self { agent, services, native })
     }
 
-    /// How many there are, but for the target and a timer, which are names and times for them.
+    /// The number of units, without the target and the timer.
     pub fn count(&self) -> usize {
         self.services.len() + self.native_services().count()
     }
 
-    /// Services that are no Quadlet units.
+    /// Services that are not Quadlet's.
     fn native_services(&self) -> impl Iterator<Item = &String> {
         self.native.iter().filter(|unit| is_service(unit))
     }
 }
 
 impl UserManager {
-    /// The one that reads under this `$XDG_CONFIG_HOME`.
+    /// Returns the manager that reads this `$XDG_CONFIG_HOME`.
     pub fn new(config_home: &Path) -> Self {
         Self { containers: config_home.join("containers"), native: config_home.join("systemd/user") }
     }
 
-    /// Refuses a sandbox that would write its own units.
+    /// Refuses a sandbox that could write its own units.
     pub fn check(&self, inside: &Inside) -> Result<(), RuntimeError> {
         inside.check(&self.containers.join("systemd"))?;
         inside.check(&self.native)
     }
 
-    /// Where the units of a session are.
+    /// The directory of a session's units.
     pub fn place(&self, session: &str) -> PathBuf {
         self.containers.join("systemd").join(session)
     }
 
-    /// Places a session's files, whose paths begin with its name, and verifies that systemd knows every service.
+    /// Installs a session's files, whose paths begin with its name, and checks that systemd knows every service.
     pub fn install(&self, session: &str, files: &[File]) -> Result<Units, RuntimeError> {
         let names = files.iter().filter_map(|file| file.path.strip_prefix(session)?.strip_prefix('/'));
         let units = Units::of(names.filter(|name| !name.contains('/')))
-            .ok_or_else(|| RuntimeError::Host("there is no unit of an agent among the files".to_owned()))?;
+            .ok_or_else(|| RuntimeError::Host("the files contain no unit for the agent".to_owned()))?;
         let place = self.place(session);
         check_place(&place)?;
         let _turn = self.turn()?;
@@ -110,7 +110,7 @@ impl UserManager {
         exchange(&new, &place, old.is_some())?;
         let before = old.as_ref().map(|old| old.native.as_slice()).unwrap_or_default();
         if let Err(error) = self.activate(&units, &place) {
-            // `new` holds what was there before, if anything was.
+            // `new` now holds the previous tree, if there was one.
             exchange(&place, &new, old.is_some())?;
             self.remove_native(units.native.iter().filter(|unit| !before.contains(unit)))?;
             self.place_native(before, &place)?;
@@ -121,7 +121,7 @@ impl UserManager {
         Ok(units)
     }
 
-    /// Makes systemd read what was placed, verifies it, and starts its timers.
+    /// Reloads systemd, checks the units, and starts the timers.
     fn activate(&self, units: &Units, place: &Path) -> Result<(), RuntimeError> {
         self.place_native(&units.native, place)?;
         Self::reload()?;
@@ -132,7 +132,7 @@ impl UserManager {
         Ok(())
     }
 
-    /// Copies units that systemd reads without Quadlet from a session's directory to where it reads them.
+    /// Copies units that are not Quadlet's from a session's directory to where systemd reads them.
     fn place_native(&self, units: &[String], place: &Path) -> Result<(), RuntimeError> {
         let read = |unit: &String| fs::read_to_string(place.join(unit)).map(|text| File::new(unit, text));
         let files = units.iter().map(read).collect::<Result<Vec<_>, _>>();
@@ -145,19 +145,19 @@ impl UserManager {
 
     fn remove_native<'a>(&self, units: impl Iterator<Item = &'a String>) -> Result<(), RuntimeError> {
         for unit in units {
-            // One that was never enabled is as good as disabled.
+            // Disabling a unit that was never enabled fails, which does not matter.
             systemctl(&["disable", "--now", unit])?;
             remove(&self.native.join(unit))?;
         }
         Ok(())
     }
 
-    /// Stops a session and removes its units. `None` if there is none of that name.
+    /// Stops a session and removes its units. Returns `None` if there is no session with that name.
     pub fn uninstall(&self, session: &str) -> Result<Option<Units>, RuntimeError> {
         let _turn = self.turn()?;
         let Some(units) = self.installed(session)? else { return Ok(None) };
         self.remove_native(units.native.iter().filter(|unit| !is_service(unit)))?;
-        // The agent first: the others end with it, in order.
+        // The agent first; the others stop with it, in order.
         call("stopping the sandbox", &["stop", &units.agent])?;
         let services = || units.services.iter().chain(units.native_services()).map(String::as_str);
         let all: Vec<&str> = ["stop"].into_iter().chain(services()).collect();
@@ -167,12 +167,12 @@ impl UserManager {
         fs::rename(self.place(session), beside.path().join(session)).map_err(RuntimeError::io("removing the units"))?;
         Self::reload()?;
         let forget: Vec<&str> = ["reset-failed"].into_iter().chain(services()).collect();
-        // Those that did not fail are unknown by now, which it says.
+        // systemd does not know units that did not fail any more, and says so.
         systemctl(&forget)?;
         Ok(Some(units))
     }
 
-    /// The units of a session that is in its place. A directory of that name that is nobody's of ours is an error.
+    /// The units of an installed session. A directory with that name that is not ours is an error.
     pub fn installed(&self, session: &str) -> Result<Option<Units>, RuntimeError> {
         let place = self.place(session);
         let doing = || RuntimeError::io(format!("reading {}", place.display()));
@@ -188,35 +188,37 @@ impl UserManager {
         let ours = names.iter().any(|name| name == review::FILE);
         match Units::of(names.iter().map(String::as_str)).filter(|_| ours) {
             Some(units) => Ok(Some(units)),
-            None => Err(RuntimeError::Host(format!("{} is there already and not of sandboxc", place.display()))),
+            None => Err(RuntimeError::Host(format!("{} already exists and is not sandboxc's", place.display()))),
         }
     }
 
-    /// One after the other: two that exchange and verify the same directories would put back each other's.
+    /// One process at a time: two that exchange and check the same directories would revert each other's.
     fn turn(&self) -> Result<Lock, RuntimeError> {
         let doing = RuntimeError::io(format!("making {}", self.containers.display()));
         fs::create_dir_all(&self.containers).map_err(doing)?;
         Lock::take(&self.containers.join(".sandboxc.lock"), Wait { most: PATIENCE, may_go_on: &|| Ok(()) })
     }
 
-    /// A scratch directory on the same file system that no generator reads.
+    /// Creates a temporary directory on the same file system that no generator reads.
     fn beside(&self) -> Result<tempfile::TempDir, RuntimeError> {
         let search = self.containers.join("systemd");
         fs::create_dir_all(&search).map_err(RuntimeError::io(format!("making {}", search.display())))?;
         tempfile::Builder::new()
             .prefix(".sandboxc-")
             .tempdir_in(&self.containers)
-            .map_err(RuntimeError::io(format!("making a directory in {}", self.containers.display())))
+            .map_err(RuntimeError::io(format!("creating a directory in {}", self.containers.display())))
     }
 
-    /// Every service must be one that systemd knows: a unit that Quadlet refuses just does not exist.
+    /// Checks that systemd knows every service. A unit that Quadlet refuses simply does not exist.
     fn verify(units: &Units, place: &Path) -> Result<(), RuntimeError> {
         for service in units.services.iter().chain(units.native_services()) {
             if !systemctl(&["cat", service])?.status.success() {
                 let elsewhere =
-                    || format!("does the user's systemd read {}? its XDG_CONFIG_HOME counts", place.display());
+                    || format!("the user's systemd may not read {}: check its XDG_CONFIG_HOME", place.display());
                 let why = generator_says(place).unwrap_or_else(elsewhere);
-                return Err(RuntimeError::Host(format!("Quadlet made no {service}: {why}; nothing was installed")));
+                return Err(RuntimeError::Host(format!(
+                    "Quadlet did not generate {service}: {why}; nothing was installed"
+                )));
             }
         }
         Ok(())
@@ -239,14 +241,14 @@ fn is_service(unit: &str) -> bool {
     unit.strip_suffix(".service").is_some()
 }
 
-/// Sets properties of a running unit until it ends. Nothing depends on them: a host without systemd's cgroups, of which `doctor`
-/// says so, does without.
+/// Sets properties of a running unit until it ends. Nothing depends on them, so errors are ignored: `doctor` reports a
+/// host without systemd's cgroups.
 pub fn limit(unit: &str, properties: &[String]) {
     let properties = properties.iter().map(String::as_str);
     let _ = systemctl(&["set-property", "--runtime", unit].into_iter().chain(properties).collect::<Vec<_>>());
 }
 
-/// Ends a service, and waits until it has ended.
+/// Stops a service and waits until it has stopped.
 pub fn stop(service: &str) -> Result<(), RuntimeError> {
     call("systemctl --user stop", &["stop", service])
 }
@@ -266,20 +268,20 @@ fn systemctl(args: &[&str]) -> Result<Output, RuntimeError> {
     run(command, None, call, RuntimeError::io("running systemctl"))
 }
 
-/// Moves `new` to `place` in one step. What was there, if it is occupied, is then at `new`.
+/// Moves `new` to `place` in one step. If `place` exists, its content is afterwards at `new`.
 fn exchange(new: &Path, place: &Path, occupied: bool) -> Result<(), RuntimeError> {
     let flags = if occupied { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
     renameat_with(CWD, new, CWD, place, flags)
         .map_err(|error| RuntimeError::Io(format!("placing {}", place.display()), error.into()))
 }
 
-/// Units mount files by paths relative to their own, which Quadlet makes absolute without any quoting.
+/// Units mount files by relative paths, which Quadlet makes absolute without quoting.
 fn check_place(place: &Path) -> Result<(), RuntimeError> {
     let plain = |c: char| c.is_alphanumeric() || "/._-+@=".contains(c);
     match place.to_str().is_some_and(|text| text.chars().all(plain)) {
         true => Ok(()),
         false => Err(RuntimeError::Host(format!(
-            "{} has a space or another character that Quadlet does not carry in a path; set XDG_CONFIG_HOME elsewhere",
+            "{} has a space or another character that Quadlet does not support in paths; set XDG_CONFIG_HOME to another directory",
             place.display()
         ))),
     }
@@ -294,7 +296,7 @@ fn remove(path: &Path) -> Result<(), RuntimeError> {
     }
 }
 
-/// The first complaint of a dry run over one directory.
+/// The first complaint of Quadlet's dry run over one directory.
 fn generator_says(place: &Path) -> Option<String> {
     let generator = GENERATORS.iter().find(|path| Path::new(path).exists())?;
     let mut command = Command::new(generator);

@@ -1,9 +1,9 @@
 //! The caller's terminal, and one of our own for podman.
 //!
-//! Job control stops every process of a background group that changes a terminal's modes or reads from it, with its
-//! group. podman does both, and a runner that is stopped with it tears nothing down. So podman gets the far end of a
-//! pseudo-terminal and a process group of its own, and only this module touches the caller's terminal: modes and keys
-//! while our group is in its foreground, nothing else while it is not (`timeout` in a script, `&`).
+//! Job control stops the whole process group of a background process that changes a terminal's modes or reads from it.
+//! podman does both, and a runner that is stopped with it cannot tear anything down. So podman gets its own process
+//! group and the far end of a pseudo-terminal, and only this module touches the caller's terminal. It handles modes and
+//! keys while our group is in the foreground, and nothing while it is not (`timeout` in a script, `&`).
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,13 +24,13 @@ use rustix::termios::{
 use super::RuntimeError;
 use super::process::{Process, stop_self};
 
-/// How often it is looked whether the keyboard is ours, and whether anybody still wants it.
+/// How often to check whether the keyboard is ours and whether the command still reads it.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Bytes at a time.
+/// How many bytes are copied at a time.
 const CHUNK: usize = 16 * 1024;
 
-/// True if the terminal on stdin is there for our process group.
+/// Whether our process group may use the terminal on stdin.
 fn in_foreground() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
 }
@@ -38,18 +38,18 @@ fn in_foreground() -> bool {
 /// The modes of the caller's terminal.
 #[derive(Debug, Default)]
 struct Modes {
-    /// As they were before we changed them.
+    /// The modes before we changed them.
     saved: Mutex<Option<Termios>>,
 }
 
 impl Modes {
-    /// Every key becomes a byte for the command. Nothing happens in the background.
+    /// Makes every key a byte for the command. Does nothing in the background.
     fn enter(&self) {
         let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
         if !in_foreground() {
             return;
         }
-        // A terminal that is gone is noticed by whoever reads from it.
+        // If the terminal is gone, its reader will notice.
         let Ok(now) = tcgetattr(stdin()) else { return };
         if now.local_modes.contains(LocalModes::ICANON) || saved.is_none() {
             *saved = Some(now.clone());
@@ -59,7 +59,7 @@ impl Modes {
         let _ = tcsetattr(stdin(), OptionalActions::Now, &raw);
     }
 
-    /// As it was. In the background the modes are somebody else's by now.
+    /// Restores the modes. In the background, the modes are another process's by now.
     fn leave(&self) {
         let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(modes) = saved.take().filter(|_| in_foreground()) {
@@ -68,14 +68,14 @@ impl Modes {
     }
 }
 
-/// Hands what is typed on the caller's terminal to `to`, until it ends or nobody reads there.
+/// Copies what is typed on the caller's terminal to `to`, until the terminal ends or nobody reads `to`.
 #[derive(Debug)]
 pub struct Keyboard {
     closed: Arc<AtomicBool>,
 }
 
 impl Keyboard {
-    /// Begins, in a thread of its own: nobody waits for a keyboard.
+    /// Starts in a thread of its own, since nothing waits for the keyboard.
     pub fn start(to: OwnedFd) -> Self {
         Self::start_with(to, None)
     }
@@ -103,7 +103,7 @@ impl Keyboard {
 }
 
 impl Drop for Keyboard {
-    /// What is typed from here on is for whoever comes after us.
+    /// What is typed from here on is for the shell.
     fn drop(&mut self) {
         self.closed.store(true, Ordering::SeqCst);
     }
@@ -114,15 +114,15 @@ impl Drop for Keyboard {
 pub struct Terminal {
     modes: Arc<Modes>,
     near: OwnedFd,
-    /// Ends when everything has been shown.
+    /// A thread that ends when everything has been shown.
     shown: UnixStream,
     _keyboard: Keyboard,
 }
 
 impl Terminal {
-    /// Makes one like the caller's. The second value is podman's end.
+    /// Creates a terminal like the caller's. Also returns podman's end.
     pub fn open() -> Result<(Self, OwnedFd), RuntimeError> {
-        let doing = || RuntimeError::io("making a terminal for the command");
+        let doing = || RuntimeError::io("creating a terminal for the command");
         let (near, far) = pair().map_err(|error| doing()(error.into()))?;
         let (shown, showing) = UnixStream::pair().map_err(doing())?;
         let screen = near.try_clone().map_err(doing())?;
@@ -137,20 +137,21 @@ impl Terminal {
         Ok((Self { modes, near, shown, _keyboard: keyboard }, far))
     }
 
-    /// Stops this process as a shell asks for it, and goes on when the shell does.
+    /// Stops this process as the shell expects, and returns when the shell continues it.
     pub fn suspend(&self) {
         self.modes.leave();
         stop_self();
         self.modes.enter();
     }
 
-    /// After it went on: the shell may have changed the modes.
+    /// Called after the process was continued, since the shell may have changed the modes.
     pub fn resume(&self, podman: &Process) {
         self.modes.enter();
         self.resize(podman);
     }
 
-    /// Gives podman's end the size of the caller's, and says so: a terminal tells only those whose controlling one it is.
+    /// Gives podman's end the size of the caller's terminal, and signals the change: a terminal only tells processes
+    /// whose controlling terminal it is.
     pub fn resize(&self, podman: &Process) {
         if let Ok(size) = tcgetwinsize(stdin()) {
             let _ = tcsetwinsize(&self.near, size);
@@ -160,7 +161,7 @@ impl Terminal {
 }
 
 impl AsFd for Terminal {
-    /// Readable once everything that podman wrote has been shown.
+    /// Becomes readable when all of podman's output has been shown.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.shown.as_fd()
     }
@@ -172,7 +173,8 @@ impl Drop for Terminal {
     }
 }
 
-/// Both ends. podman makes its own raw and restores it; lines of podman's own need the carriage returns then.
+/// Opens both ends. podman sets its own terminal to raw mode and restores it; lines of podman's own need carriage
+/// returns then.
 fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let near = openpt(flags)?;
@@ -189,7 +191,7 @@ fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     Ok((near, far))
 }
 
-/// Until podman's end is closed. A caller who is gone gets nothing, but podman must not block on it.
+/// Copies output until podman's end is closed. If the caller is gone, output is dropped, since podman must not block.
 fn show(near: &OwnedFd) {
     let mut buffer = vec![0; CHUNK];
     let mut out = io::stdout();
@@ -202,7 +204,7 @@ fn show(near: &OwnedFd) {
                 wanted = wanted && out.write_all(bytes).and_then(|()| out.flush()).is_ok();
             }
             Err(rustix::io::Errno::INTR) => {}
-            // `EIO` is its end.
+            // `EIO` means the end.
             Err(_) => return,
         }
     }
@@ -213,13 +215,13 @@ fn readable(fd: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&most)), Ok(count) if count > 0)
 }
 
-/// False at the end.
+/// Returns false at the end.
 fn copy_once(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
     let mut buffer = [0; CHUNK];
     let count = match rustix::io::read(from, &mut buffer) {
         Ok(0) => return false,
         Ok(count) => count,
-        // Somebody else came to the foreground meanwhile.
+        // Another process came to the foreground in between.
         Err(rustix::io::Errno::INTR | rustix::io::Errno::IO) => return true,
         Err(_) => return false,
     };

@@ -1,8 +1,8 @@
-//! The created containers against the plan, before the command runs: equal, or it does not.
+//! Compares the created containers with the plan. The command only runs if they are equal.
 //!
-//! What podman gives to a container comes from the manifest, from its own defaults, from files of the host, and from the
-//! image. The runtime's configuration of each container (`config.json`, OCI runtime-spec) has all of it as it is in force, so
-//! that is what is compared; one `podman inspect` says where the files are.
+//! A container's settings come from the manifest, from podman's defaults, from files of the host, and from the image.
+//! The runtime's configuration of each container (`config.json`, OCI runtime-spec) has all of them as they are in
+//! force, so it is what is compared. One `podman inspect` tells where the files are.
 
 mod compare;
 mod mounts;
@@ -19,13 +19,13 @@ use super::podman::Podman;
 use crate::plan::Plan;
 use crate::plan::pod::{Container, NetworkKind, Pod};
 
-/// What `podman inspect` says of a container, or of an image, which has no configuration.
+/// What `podman inspect` reports for a container, or for an image, which has no configuration.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Inspected {
     id: String,
     name: String,
-    /// Id of a container's image.
+    /// The id of a container's image.
     image: String,
     #[serde(rename = "OCIConfigPath")]
     oci_config_path: Option<PathBuf>,
@@ -42,7 +42,7 @@ struct State {
     pid: u32,
 }
 
-/// A mount as it was asked for.
+/// A mount as it was requested.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct MountPoint {
@@ -66,7 +66,7 @@ struct ImageConfig {
     volumes: Option<BTreeMap<PathBuf, serde_json::Value>>,
 }
 
-/// One container of the plan, with everything that is known about it. The infra container of a pod has no entry in the plan.
+/// One container of the plan and everything known about it. A pod's infra container has no entry in the plan.
 struct Subject<'a> {
     plan: &'a Plan,
     pod: &'a Pod,
@@ -77,7 +77,7 @@ struct Subject<'a> {
     config: oci::Config,
 }
 
-/// What differs: what it is, and what the plan says.
+/// A difference: what it is, and what the plan says.
 struct Difference {
     what: String,
     planned: String,
@@ -89,7 +89,7 @@ impl Difference {
     }
 }
 
-/// Compares every container of the plan with it; all of them must have been started. Gives podman's id of each.
+/// Compares every container of the plan, all of which must have been started. Returns podman's id of each.
 pub fn verify(podman: &Podman, plan: &Plan) -> Result<BTreeMap<String, String>, RuntimeError> {
     let containers: Vec<(&Pod, Option<&Container>, String)> = plan
         .pods()
@@ -104,12 +104,12 @@ pub fn verify(podman: &Podman, plan: &Plan) -> Result<BTreeMap<String, String>, 
     images.sort_unstable();
     images.dedup();
     names.extend(images);
-    let what = "reading the containers back";
+    let what = "inspecting the containers";
     let all = podman.describe(what, &names)?.into_iter().map(serde_json::from_value::<Inspected>);
     let all = all.collect::<Result<Vec<_>, _>>().map_err(std::io::Error::from).map_err(RuntimeError::io(what))?;
     let find = |name: &str| {
         let container = all.iter().find(|one| one.name == name && one.oci_config_path.is_some());
-        container.ok_or_else(|| RuntimeError::Host(format!("podman has made no container {name}")))
+        container.ok_or_else(|| RuntimeError::Host(format!("podman has not created the container {name}")))
     };
     for (pod, planned, name) in &containers {
         let (seen, infra) = (find(name)?, find(&pod.infra)?);
@@ -124,7 +124,7 @@ pub fn verify(podman: &Podman, plan: &Plan) -> Result<BTreeMap<String, String>, 
     Ok(all.into_iter().map(|one| (one.name, one.id)).collect())
 }
 
-/// The configuration that the runtime was given. The file is the user's own; nothing inside can write it.
+/// Reads the configuration that the runtime got. The file belongs to the user; nothing inside can write it.
 fn configuration(seen: &Inspected) -> Result<oci::Config, RuntimeError> {
     let path = seen.oci_config_path.as_deref().unwrap_or(Path::new(""));
     let doing = || RuntimeError::io(format!("reading the configuration of {}", seen.name));
@@ -141,7 +141,7 @@ impl Subject<'_> {
         all
     }
 
-    /// A pod is on the networks of the plan and on no other.
+    /// Checks that a pod is on the plan's networks only.
     fn networks(&self) -> Option<Difference> {
         let name = |kind| match kind {
             NetworkKind::Internal => self.plan.names.internal_network.as_str(),

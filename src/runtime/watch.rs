@@ -1,9 +1,9 @@
-//! What of a workspace the host may execute later without being asked: git's hooks and settings, environment files,
-//! editors' tasks, our own config. Looked at before and after the command had it, and watched meanwhile.
+//! Finds what the host may later execute in a workspace without being asked: git's hooks and settings, environment
+//! files, editors' tasks, our own config. Scans it before and after the command, and watches it in between.
 //!
-//! The command writes all of this, so: no git is asked, no link is followed, everything is reached from the opened
-//! workspace, nothing is read that is no plain file, and what is looked at is bounded in number and size. What was not
-//! looked at is said.
+//! The command can write all of this. So git is never called, no link is followed, everything is reached from the
+//! opened workspace, only plain files are read, and the number and size of what is read is limited. What was not
+//! examined is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,51 +25,52 @@ use crate::config::Workspace;
 use crate::config::disk::{Kind, Tree};
 use crate::visible::escaped;
 
-/// Names that are looked at before the command starts. In a larger workspace the kernel's times tell what is new.
+/// How many names are examined before the command starts. In a larger workspace, the kernel's time stamps show what is
+/// new.
 const BEFORE: usize = 20_000;
 
-/// Names that are looked at in the end.
+/// How many names are examined at the end.
 const AFTER: usize = 1_000_000;
 
-/// Names of a place that is looked at in any case.
+/// How many names are examined in each place that is always checked.
 const IN_KNOWN: usize = 1000;
 
-/// Files that are read in the first look; of others the times are compared.
+/// How many files are read by the first scan. For others, the time stamps are compared.
 const READ: usize = 4000;
 
-/// New files of interest that are looked at one by one.
+/// How many new files of interest are examined one by one.
 const NEW: usize = 5000;
 
-/// Characters of a line.
+/// The maximum length of a line, in characters.
 const WIDTH: usize = 300;
 
-/// Everything of interest in a workspace, as it was.
+/// Everything of interest in a workspace at one time.
 #[derive(Debug)]
 pub struct Before {
     known: BTreeSet<PathBuf>,
-    /// What of `known` git on the host obeys.
+    /// Those entries of `known` that git on the host acts on.
     obeyed: BTreeSet<PathBuf>,
     marks: BTreeMap<PathBuf, Mark>,
-    /// Everything known was looked at.
+    /// Whether every known place was examined.
     known_complete: bool,
-    /// Everything was looked at.
+    /// Whether everything was examined.
     complete: bool,
     since: (i64, u32),
 }
 
-/// What became of it.
+/// The result of comparing two scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was not looked at.
+    /// What was not examined.
     pub alarm: Option<String>,
-    /// A line for each change, what git obeys first.
+    /// One line for each change; those that git acts on come first.
     pub changes: Vec<String>,
 }
 
 impl Before {
-    /// Looks.
+    /// Scans the workspace.
     pub fn look(tree: &Tree, workspace: &Workspace) -> Self {
-        // The kernel's times of files may be a tick behind (10 ms); the command starts much later than that.
+        // The kernel's time stamps may be a tick (10 ms) behind, but the command starts much later.
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let since = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos());
         let obeyed = obeyed(workspace);
@@ -87,10 +88,10 @@ impl Before {
         Self { known, obeyed, marks, known_complete, complete: found.unseen.is_none(), since }
     }
 
-    /// Looks again, and compares.
+    /// Scans the workspace again and compares.
     pub fn report(&self, tree: &Tree) -> Report {
         let (mut paths, _) = below(tree, &self.known);
-        // Each of them is asked for by its name, whatever a walk may miss.
+        // Known places are examined by name, whatever a walk may miss.
         paths.extend(self.marks.keys().cloned());
         let found = walk(tree, AFTER);
         paths.extend(found.paths);
@@ -108,15 +109,15 @@ impl Before {
                     Some(line(if self.knew(path) { "new" } else { "new or changed" }, path, &now, None))
                 }
                 (None, _) => None,
-                (Some(before), Err(_)) => Some(line("not reached any more:", path, before, None)),
+                (Some(before), Err(_)) => Some(line("no longer reachable:", path, before, None)),
             };
             lines.extend(line.map(|line| (!self.is_gits(path), line)));
         }
-        // Stable: by path otherwise.
+        // A stable sort: otherwise by path.
         lines.sort_by_key(|(ordinary, _)| *ordinary);
         let alarm = found.unseen.map(|first| {
             format!(
-                "the command left more than can be looked at; nobody looked into {} and what comes after it: look for \
+                "the command left more files than can be examined; {} and what follows it were not: check for \
                  `.git` and hooks there before you use git or an editor",
                 shown(&shown_path(&first))
             )
@@ -124,19 +125,19 @@ impl Before {
         Report { alarm, changes: lines.into_iter().map(|(_, line)| line).collect() }
     }
 
-    /// True if it was not there before, since it would have been seen.
+    /// Whether it is new: the first scan would have found it.
     fn knew(&self, path: &Path) -> bool {
         self.complete || (self.known_complete && self.known.iter().any(|known| path.starts_with(known)))
     }
 
-    /// True for what git obeys: named first.
+    /// Whether git acts on it; such changes are listed first.
     fn is_gits(&self, path: &Path) -> bool {
         let repository = path.iter().any(|name| name == ".git") || path.as_os_str().is_empty();
         repository || self.obeyed.iter().any(|obeyed| path.starts_with(obeyed))
     }
 }
 
-/// What git on the host, and we, obey in a workspace.
+/// What git on the host, or sandboxc, acts on in a workspace.
 fn obeyed(workspace: &Workspace) -> BTreeSet<PathBuf> {
     let parts = workspace.protect.iter().map(|part| part.path.clone());
     let mut all: BTreeSet<PathBuf> = parts.chain(workspace.watched.iter().cloned()).collect();
@@ -146,7 +147,7 @@ fn obeyed(workspace: &Workspace) -> BTreeSet<PathBuf> {
     all
 }
 
-/// The places that are looked at in any case.
+/// The places that are always examined.
 fn known(obeyed: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let names = rules::FILES.iter().chain(&rules::DIRECTORIES).chain(&[".git"]);
     let mut all: BTreeSet<PathBuf> = names.map(PathBuf::from).collect();
@@ -155,7 +156,8 @@ fn known(obeyed: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     all
 }
 
-/// Known places with the files in those that are directories, each with a number of its own. False if that was too small.
+/// Returns known places and the files in those that are directories, with a limit for each. Returns false if a limit
+/// was too small.
 fn below(tree: &Tree, known: &BTreeSet<PathBuf>) -> (BTreeSet<PathBuf>, bool) {
     let (mut all, mut complete) = (BTreeSet::new(), true);
     for place in known {
@@ -187,7 +189,7 @@ fn mark(tree: &Tree, path: PathBuf, read: bool, marks: &mut BTreeMap<PathBuf, Ma
     }
 }
 
-/// A change for people.
+/// Describes a change.
 fn line(what: &str, path: &Path, now: &Mark, before: Option<&Mark>) -> String {
     let mut text = format!("{what} {}", shown_path(path));
     match now {
@@ -209,7 +211,7 @@ fn shown_path(path: &Path) -> String {
     if path.as_os_str().is_empty() { ".".to_owned() } else { path.display().to_string() }
 }
 
-/// Names and settings are the command's: nothing hidden in them, and no endless line.
+/// The command chooses names and settings, so hidden characters are escaped and long lines are cut.
 pub(super) fn shown(text: &str) -> String {
     let mut shown: String = escaped(text).chars().take(WIDTH).collect();
     if text.chars().count() > WIDTH {

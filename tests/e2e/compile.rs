@@ -137,7 +137,7 @@ fn the_same_bytes_twice_from_anywhere_and_whatever_the_order_of_keys() {
     fs::write(sandbox.config_home().join("sandboxc/server.yaml"), server[1]).unwrap();
     assert_eq!(both(&[]), first, "with shuffled keys");
     fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), repo(keys).replace("A: '1'", "A: '3'")).unwrap();
-    assert_ne!(both(&[]), first, "another value is another plan");
+    assert_ne!(both(&[]), first, "a different value is another plan");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_timeout_ends_the_container_and_keeps_what_was_printed() {
         sandbox.run_with(&["--timeout", "2s"], &["sh", "-c", "trap '' TERM; echo out; echo err >&2; sleep 60"]);
     assert_eq!(code(&output), 124);
     assert_eq!(text(&output.stdout), "out\n");
-    assert!(text(&output.stderr).contains("err\n") && text(&output.stderr).contains("time is over after 2 s"));
+    assert!(text(&output.stderr).contains("err\n") && text(&output.stderr).contains("timed out after 2 s"));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 

@@ -25,14 +25,14 @@ fn an_output_where_the_command_writes_is_refused_before_anything_starts() {
         symlink(sandbox.scratch("elsewhere"), sandbox.repo().join("logs")).unwrap();
         assert!(Command::new("mkfifo").arg(sandbox.scratch("pipe")).status().unwrap().success());
         for (path, word) in [
-            ("net.log", "where the command of this sandbox writes"),
-            ("logs/net.log", "is a link that the command of this sandbox can change"),
+            ("net.log", "the command in this sandbox can write to"),
+            ("logs/net.log", "is a link that the command in this sandbox can change"),
             ("../pipe", "a pipe"),
         ] {
             refused(&sandbox, &["run", "--network-log", path, "--", "touch", "started"], word);
         }
         for target in ["kube", "quadlet"] {
-            refused(&sandbox, &["compile", "--target", target, "-o", "compiled", "--", "true"], "the command of this");
+            refused(&sandbox, &["compile", "--target", target, "-o", "compiled", "--", "true"], "the command in this");
             refused(&sandbox, &["compile", "--target", target, "-o", "logs/x", "--", "true"], "is a link");
         }
         let names: Vec<_> = fs::read_dir(sandbox.repo()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -163,7 +163,7 @@ fn a_missing_file_that_git_includes_ends_the_session_when_it_appears() {
     let sandbox = sandbox("host-user", "");
     host(&sandbox, "git config include.path ../missing");
     let output = ends(&sandbox, "evil missing \"$PWD\"");
-    assert!(text(&output.stderr).contains("it is now `missing.planted`"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("it was renamed to `missing.planted`"), "{}", text(&output.stderr));
     assert!(!is_executed(&sandbox, &["."]));
 }
 

@@ -229,7 +229,7 @@ fn a_config_that_has_changed_since_is_not_given_its_secrets() {
         assert!(!installed.run().status.success());
         assert_eq!(property(&keeper(&installed), "ExecMainStatus"), "125");
         let said = || journal(&keeper(&installed));
-        let told = "the config has changed since these units were compiled: compile (or install) again";
+        let told = "the config has changed since these units were compiled: compile or install them again";
         wait_until(told, || said().contains(told));
         assert!(!installed.sandbox.repo().join("started").exists(), "the command ran");
         gone(&installed);

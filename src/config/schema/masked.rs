@@ -21,7 +21,7 @@ pub(super) struct MaskedSecret {
     methods: Option<Items>,
     /// Paths that may carry it. Missing: all.
     paths: Option<Items>,
-    /// True if another value than the surrogate may pass in these headers. Default: false.
+    /// True if a different value than the surrogate may pass in these headers. Default: false.
     allow_foreign_credentials: Option<bool>,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct GithubApp {
     methods: Option<Items>,
     /// Paths that may carry it. Missing: all.
     paths: Option<Items>,
-    /// True if another value than the surrogate may pass in `authorization`. Default: false.
+    /// True if a different value than the surrogate may pass in `authorization`. Default: false.
     allow_foreign_credentials: Option<bool>,
 }
 

@@ -117,7 +117,7 @@ pub(super) fn annotations(container: &Container, podman: Podman) -> Result<Vec<(
         Seccomp::Profile(path) => {
             let file = path.file_name().map(std::path::Path::new).ok_or_else(|| EmitError::CannotKeep {
                 what: format!("the seccomp profile {}", path.display()),
-                why: "it names no file".to_owned(),
+                why: "it is not the path of a file".to_owned(),
             })?;
             let key = format!("container.seccomp.security.alpha.kubernetes.io/{name}");
             all.push((key, format!("localhost/{}", path_text(file)?)));

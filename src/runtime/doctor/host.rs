@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(swap("SwapTotal:       2097148 kB\n", true).level, Ok);
         assert_eq!(memory("SwapTotal:             0 kB\n").level, Ok);
         let swapped = memory("SwapTotal:       2097148 kB\nSwapFree:              0 kB\n");
-        assert_eq!((swapped.level, &*swapped.found), (Warn, "2097148 kB of swap, to which they may be written"));
+        assert_eq!((swapped.level, &*swapped.found), (Warn, "2097148 kB of swap, to which the kernel may write them"));
         assert!(swapped.fix.is_some_and(|fix| fix.contains("swapoff")));
         assert_eq!(memory("").level, Warn, "the amount of swap is unknown");
         assert_eq!(linger("me", false).fix.unwrap(), "sudo loginctl enable-linger me");

@@ -1,4 +1,4 @@
-//! The workspace around a run: names that are kept, what is watched, and what is told in the end.
+//! The workspace of a run: protected names, what is watched, and what is reported at the end.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -9,31 +9,32 @@ use crate::config::{Resolved, Workspace};
 use crate::runtime::watch::{Before, Watch};
 use crate::runtime::{RuntimeError, stand_in};
 
-/// How many changes are named.
+/// How many changes are reported.
 const CHANGES: usize = 40;
 
-/// The opened workspace of a session, looked at while the session is set up.
+/// The opened workspace of a session during setup.
 pub(super) struct Watching {
     tree: Arc<Tree>,
     looking: JoinHandle<Result<(Before, Watch), RuntimeError>>,
 }
 
-/// The same once the command may run.
+/// The workspace while the command may be running.
 pub(super) struct Watched {
     tree: Arc<Tree>,
     before: Before,
-    /// What is wrong already.
+    /// Alarms so far.
     pub(super) watch: Watch,
 }
 
 impl Watching {
-    /// Takes the names that nobody may take, and begins to look.
+    /// Occupies the protected names and starts to watch.
     pub(super) fn start(resolved: &Resolved) -> Result<Self, RuntimeError> {
         let workspace: Workspace = resolved.workspace.clone();
         let doing = || RuntimeError::io(format!("opening the workspace {}", workspace.source.display()));
         let tree = Arc::new(Tree::open(&workspace.source).map_err(doing())?);
         stand_in::put(&tree, &workspace)?;
-        // Without a gate, or where it permits them, the command makes a mount namespace in which nothing is held.
+        // Without a gate, or if user namespaces are permitted, the command can create a mount namespace in which
+        // protected parts can be moved.
         let held = resolved.sandbox_enabled.value && !resolved.user_namespaces.value;
         let inner = Arc::clone(&tree);
         let looking = thread::spawn(move || {
@@ -43,25 +44,25 @@ impl Watching {
         Ok(Self { tree, looking })
     }
 
-    /// Ends the watch of a session whose command never ran, and tells what it saw.
+    /// Ends the watch of a session whose command never ran, and reports what it saw.
     pub(super) fn tell(self, tell: Tell<'_>) {
         for alarm in self.ready().map(|watched| watched.watch.finish()).unwrap_or_default() {
             tell(&format!("ALARM: {alarm}"));
         }
     }
 
-    /// Waits until everything has been looked at once.
+    /// Waits for the first complete scan.
     pub(super) fn ready(self) -> Result<Watched, RuntimeError> {
         let looked = self.looking.join();
         let (before, watch) =
-            looked.map_err(|_| RuntimeError::Host("internal: the look at the workspace ended early".to_owned()))??;
+            looked.map_err(|_| RuntimeError::Host("internal: the scan of the workspace ended early".to_owned()))??;
         Ok(Watched { tree: self.tree, before, watch })
     }
 }
 
 impl Watched {
-    /// Ends the watch, and tells what it saw and what the command has changed of what the host may execute later. True if
-    /// something has happened that the watch is there to prevent.
+    /// Ends the watch and reports what it saw, and which changes by the command the host may execute later. Returns
+    /// true if something happened that the watch is meant to prevent.
     pub(super) fn tell(self, tell: Tell<'_>) -> bool {
         let alarms = self.watch.finish();
         for alarm in &alarms {
@@ -74,7 +75,7 @@ impl Watched {
         if report.changes.is_empty() {
             return !alarms.is_empty();
         }
-        tell("the command changed what this host may execute later; look before you go on:");
+        tell("the command changed files that this host may execute later; review them first:");
         for change in report.changes.iter().take(CHANGES) {
             tell(&format!("  {change}"));
         }

@@ -1,4 +1,4 @@
-//! The session's CA: made, used and dropped in memory; only its certificate and the leaves' keys leave this module.
+//! The session's CA: created, used and dropped in memory. Only its certificate and the leaves' keys leave this module.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,23 +13,23 @@ use crate::runtime::RuntimeError;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a client's clock may be behind (a paused or badly set machine).
+/// How far a client's clock may be behind.
 const BACK_DATED: Duration = DAY;
 
 /// Longer than any session.
 const VALID: Duration = Duration::from_secs(365 * DAY.as_secs());
 
-/// What was minted. The CA's key is gone.
+/// The certificates and keys. The CA's key has been dropped.
 pub(super) struct Minted {
-    /// The CA's certificate, DER.
+    /// The CA's certificate, as DER.
     pub(super) ca: Vec<u8>,
-    /// For each leaf the file's name, and leaf, CA and the leaf's key as PEM.
+    /// For each leaf, its file name, and a PEM text with the leaf, the CA and the leaf's key.
     pub(super) leaves: Vec<(String, String)>,
 }
 
-/// Makes a CA that can speak for the leaves' names only, and the leaves.
+/// Creates a CA that is constrained to the leaves' names, and the leaves.
 pub(super) fn mint(session: &str, leaves: &[Leaf], now: SystemTime) -> Result<Minted, RuntimeError> {
-    let failed = |error: rcgen::Error| RuntimeError::Host(format!("making the session's certificates: {error}"));
+    let failed = |error: rcgen::Error| RuntimeError::Host(format!("creating the session's certificates: {error}"));
     let ca = CertifiedIssuer::self_signed(authority(session, leaves, now), KeyPair::generate().map_err(failed)?)
         .map_err(failed)?;
     let mut minted = Minted { ca: ca.as_ref().der().to_vec(), leaves: Vec::new() };
@@ -55,7 +55,8 @@ fn authority(session: &str, leaves: &[Leaf], now: SystemTime) -> CertificatePara
     bases.sort_unstable();
     bases.dedup();
     if bases.is_empty() {
-        // Credentials, but no host that they could be sent to: no name at all (RFC 2606).
+        // There are credentials, but no host that they could be sent to: constrain the CA to a reserved name (RFC
+        // 2606).
         bases.push("invalid");
     }
     params.name_constraints = Some(NameConstraints {
@@ -68,9 +69,9 @@ fn authority(session: &str, leaves: &[Leaf], now: SystemTime) -> CertificatePara
 fn server(leaf: &Leaf, now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
     let mut params = dated(now);
     params.subject_alt_names = CertificateParams::new(vec![leaf.dns.clone()])?.subject_alt_names;
-    // No common name: clients that still read one would hold it against the CA's name constraints.
+    // No common name: clients that still read it would check it against the CA's name constraints.
     params.distinguished_name.push(DnType::OrganizationName, "sandboxc session");
-    // Explicit, so that it has a key identifier too.
+    // Set explicitly, so that the certificate gets a key identifier.
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -140,7 +141,7 @@ mod tests {
         }
     }
 
-    /// The constraint is what holds, not our own care: the same CA cannot speak for another name.
+    /// The name constraint enforces this, not our own care: the CA cannot sign for another name.
     #[test]
     fn a_leaf_for_another_name_is_refused_by_clients() {
         let now = SystemTime::now();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     //
-    /// a fresh certificate must be valid for a client whose clock is behind.
+    /// a new certificate must be valid for a client whose clock is behind.
     #[test]
     fn certificates_are_valid_for_a_clock_that_is_behind() {
         let minted = mint("s", &[leaf("a.test", "a.test", "a.test")], SystemTime::now()).unwrap();

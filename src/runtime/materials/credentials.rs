@@ -1,4 +1,4 @@
-//! What the router knows of credentials, and the surrogates that the agent has instead.
+//! The router's table of credentials, and the surrogates that the agent gets instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ struct File<'a> {
     github: Vec<Github<'a>>,
 }
 
-/// For which requests a credential is.
+/// The requests that a credential is for.
 #[derive(Serialize)]
 struct Scope<'a> {
     name: &'a str,
@@ -71,14 +71,14 @@ struct Github<'a> {
     permissions: &'a Option<BTreeMap<String, String>>,
 }
 
-/// New surrogates for all of them.
+/// Creates a surrogate for each value.
 pub(super) fn make<'a>(credentials: &'a [Credential], values: &'a SecretValues) -> Result<Made, RuntimeError> {
     let mut made = Made::default();
     let mut file = File::default();
     let mut variable = |name: &str, surrogate: &str| made.variables.insert(name.to_owned(), surrogate.to_owned());
     for credential in credentials {
         let name = credential.name.as_str();
-        let missing = || RuntimeError::Host(format!("no value was read for the credential {name}"));
+        let missing = || RuntimeError::Host(format!("the credential {name} has no value"));
         let scope = Scope {
             name,
             hosts: &credential.scopes,
@@ -111,7 +111,7 @@ pub(super) fn make<'a>(credentials: &'a [Credential], values: &'a SecretValues) 
             CredentialKind::GithubApp { base_url, app_id, installation_id, repositories, permissions } => {
                 let key = values.github.get(name).ok_or_else(missing)?;
                 let private_key = pem::rsa_key(key.expose().as_bytes()).ok_or_else(|| {
-                    RuntimeError::Host(format!("the private key of {name} is neither PKCS#1 nor PKCS#8 in PEM"))
+                    RuntimeError::Host(format!("the private key of {name} is not a PEM key in PKCS#1 or PKCS#8 format"))
                 })?;
                 let surrogate = surrogate::of_installation()?;
                 variable(name, &surrogate);

@@ -1,4 +1,4 @@
-//! The same for a compiled set: a directory that systemd has made for one of its services, and removes with it.
+//! Materials of compiled units: a directory that systemd creates for one of its services, and removes with it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,8 +9,7 @@ use crate::config::{Resolved, SecretValues};
 use crate::plan::trust;
 use crate::runtime::RuntimeError;
 
-/// Writes everything that router and agent of a session are given into the directory. What a start that was killed left
-/// there is replaced.
+/// Writes all materials of router and agent into the directory. Replaces what a killed start left there.
 pub fn hold(resolved: &Resolved, session: &str, values: &SecretValues, dir: &Path) -> Result<(), RuntimeError> {
     check(dir)?;
     in_memory(dir)?;
@@ -18,20 +17,20 @@ pub fn hold(resolved: &Resolved, session: &str, values: &SecretValues, dir: &Pat
     give(resolved, session, values, dir).map(drop)
 }
 
-/// It must be one that only this user enters: what is written below it is for the containers' users to read.
+/// Checks that only this user can enter the directory, since the files below are readable for the containers' users.
 fn check(dir: &Path) -> Result<(), RuntimeError> {
-    let meta = fs::symlink_metadata(dir).map_err(RuntimeError::io(format!("looking at {}", dir.display())))?;
+    let meta = fs::symlink_metadata(dir).map_err(RuntimeError::io(format!("reading {}", dir.display())))?;
     let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o777 == 0o700;
     match dir.is_absolute() && meta.is_dir() && ours {
         true => Ok(()),
         false => Err(RuntimeError::Host(format!(
-            "{} is no directory that only this user enters; a unit makes it with RuntimeDirectory= and mode 0700",
+            "{} is not a directory that only this user can enter; create it in a unit with RuntimeDirectory= and RuntimeDirectoryMode=0700",
             dir.display()
         ))),
     }
 }
 
-/// Removes what may be ours there, and nothing else, since anybody may name another directory. No link is followed.
+/// Removes files that may be ours and nothing else, since the caller may name any directory. Follows no links.
 fn clear(dir: &Path) -> Result<(), RuntimeError> {
     for path in [trust::router_dir(dir), trust::agent_dir(dir), trust::secrets_dir(dir), trust::surrogates_file(dir)] {
         let removed = match fs::symlink_metadata(&path) {
@@ -51,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// One as systemd makes it.
+    /// Creates a directory as systemd does.
     fn made() -> tempfile::TempDir {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();

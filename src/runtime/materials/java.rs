@@ -1,15 +1,16 @@
-//! Java's trust store in its own oldest form, which every JDK still reads (`sun.security.provider.JavaKeyStore`).
+//! Writes Java's trust store in its oldest format (JKS), which every JDK still reads
+//! (`sun.security.provider.JavaKeyStore`).
 //!
-//! Written here: it is a list of certificates with a digest, and the crates for it bring a whole reader of private keys.
+//! It is a list of certificates with a digest. Crates for it would bring a complete reader of private keys.
 
 use std::time::{Duration, SystemTime};
 
 use sha1::{Digest as _, Sha1};
 
-/// The password that every JDK assumes for its trust store. It keeps nobody out: the content is public.
+/// The password that every JDK assumes for its trust store. It protects nothing: the content is public.
 const PASSWORD: &str = "changeit";
 
-/// A store that trusts these certificates (DER).
+/// Returns a store that trusts these certificates (DER).
 pub(super) fn store<'a>(certificates: impl ExactSizeIterator<Item = &'a [u8]>, now: SystemTime) -> Vec<u8> {
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let millis = u64::try_from(since.as_millis()).unwrap_or(0);
@@ -35,7 +36,7 @@ pub(super) fn store<'a>(certificates: impl ExactSizeIterator<Item = &'a [u8]>, n
     out
 }
 
-/// Two bytes of length and the text, which is ASCII.
+/// Writes the length as two bytes, followed by the text, which is ASCII.
 fn text(out: &mut Vec<u8>, text: &str) {
     out.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
     out.extend(text.as_bytes());

@@ -1,4 +1,4 @@
-//! The same for manifests that others apply: Kubernetes secrets, of which `podman kube play` makes podman's.
+//! Materials for manifests that others play: Kubernetes secrets, from which `podman kube play` creates podman secrets.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::config::{SecretValues, yaml};
 use crate::plan::{Materials as Needed, Part, SESSION_LABEL, trust};
 use crate::runtime::RuntimeError;
 
-/// The secrets that a plan names, as one stream.
+/// Returns the secrets that a plan refers to, as one YAML stream.
 pub fn secrets(
     session: &str,
     needed: &Needed,

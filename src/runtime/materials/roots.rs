@@ -1,11 +1,11 @@
-//! The roots that are trusted besides the session's own CA.
+//! The trusted root certificates besides the session's own CA.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::pem;
 
-/// Where distributions keep their bundle; the first that is there is the system's.
+/// Where distributions keep their bundle. The first one that exists is used.
 const BUNDLES: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -15,7 +15,8 @@ const BUNDLES: [&str; 6] = [
     "/var/lib/ca-certificates/ca-bundle.pem",
 ];
 
-/// The system's roots (DER), or Mozilla's where this system has none, and those of `extra` (PEM). Each once.
+/// Returns the system's roots (DER), or Mozilla's if the system has none, and those of `extra` (PEM), without
+/// duplicates.
 pub(super) fn roots(extra: Option<&str>) -> Vec<Vec<u8>> {
     let system = BUNDLES.iter().find_map(|path| {
         let found = certificates(&fs::read(path).ok()?);
@@ -30,7 +31,7 @@ pub(super) fn roots(extra: Option<&str>) -> Vec<Vec<u8>> {
     all.filter(|root| seen.insert(root.clone())).collect()
 }
 
-/// The certificates of a bundle. Clients would refuse a damaged one, so it is left out.
+/// Returns the certificates of a bundle. Leaves out damaged ones, which clients would refuse.
 pub(super) fn certificates(text: &[u8]) -> Vec<Vec<u8>> {
     pem::certificates(text).filter_map(Result::ok).collect()
 }

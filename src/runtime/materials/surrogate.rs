@@ -1,5 +1,5 @@
-//! Surrogates: what the agent is given instead of a credential. Random, at least 128 bits whatever the value's length,
-//! in the shape that tools check before they send one.
+//! Surrogates, which the agent gets instead of credentials. They are random with at least 128 bits, whatever the
+//! value's length, and have the format that tools check before they send a token.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -11,7 +11,7 @@ const HEX: &[u8] = b"0123456789abcdef";
 const BASE32: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const BASE62: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Prefixes by which tools tell kinds of tokens, a longer one before its own beginning.
+/// Prefixes by which tools recognize kinds of tokens. A prefix comes after all longer ones that start with it.
 const PREFIXES: [&str; 39] = [
     "ghp_",
     "gho_",
@@ -54,7 +54,7 @@ const PREFIXES: [&str; 39] = [
     "shpat_",
 ];
 
-/// A surrogate for a value, of its length unless that is too short.
+/// Creates a surrogate for a value, with the value's length unless that is too short.
 pub(super) fn of_value(value: &str) -> Result<String, RuntimeError> {
     if let Some(groups) = uuid_groups(value) {
         let digits = random(HEX, groups.iter().sum())?;
@@ -71,9 +71,9 @@ pub(super) fn of_value(value: &str) -> Result<String, RuntimeError> {
     let body = value.get(prefix.len()..).unwrap_or_default();
     let digits = body.chars().count();
     match prefix {
-        // Twenty characters are what AWS gives out; only 80 of their bits would be random.
+        // AWS key ids have twenty characters, of which only 80 bits would be random.
         "AKIA" | "ASIA" => Ok(prefix.to_owned() + &random(BASE32, digits)?),
-        // 22 characters that name the token, 59 that prove it.
+        // 22 characters that identify the token, 59 that prove it.
         "github_pat_" if digits == 82 => Ok(format!("{prefix}{}_{}", random(BASE62, 22)?, random(BASE62, 59)?)),
         _ => {
             let is = |alphabet: &[u8]| !body.is_empty() && body.bytes().all(|byte| alphabet.contains(&byte));
@@ -83,7 +83,7 @@ pub(super) fn of_value(value: &str) -> Result<String, RuntimeError> {
     }
 }
 
-/// Like a GitHub App's installation token, which nobody knows before the session.
+/// Creates a surrogate in the format of a GitHub App's installation token, which does not exist before the session.
 pub(super) fn of_installation() -> Result<String, RuntimeError> {
     Ok(format!("ghs_{}", random(BASE62, 36)?))
 }
@@ -98,19 +98,19 @@ fn uuid_groups(value: &str) -> Option<[usize; 5]> {
     fits.then_some(groups)
 }
 
-/// This many digits of an alphabet, or as many more as 128 bits need.
+/// Returns this many digits of an alphabet, or more if 128 bits need them.
 fn random(alphabet: &[u8], digits: usize) -> Result<String, RuntimeError> {
     let size = alphabet.len();
     // `ilog2` rounds down, so this rounds up.
     let enough = if size.is_power_of_two() { BITS.div_ceil(size.ilog2() as usize) } else { 22 };
     let digits = digits.max(enough);
-    // Bytes at or above the largest multiple of the alphabet's size would make some digits likelier.
+    // Bytes at or above the largest multiple of the alphabet's size would make some digits more likely.
     let limit = 256 - 256 % size;
     let mut text = String::with_capacity(digits);
     let mut bytes = [0_u8; 64];
     while text.len() < digits {
         getrandom(&mut bytes, GetRandomFlags::empty())
-            .map_err(|error| RuntimeError::Io("asking for randomness".to_owned(), error.into()))?;
+            .map_err(|error| RuntimeError::Io("reading random bytes".to_owned(), error.into()))?;
         let fair = bytes.iter().map(|&byte| usize::from(byte)).filter(|&byte| byte < limit);
         let missing = digits - text.len();
         text.extend(fair.take(missing).filter_map(|byte| alphabet.get(byte % size)).map(|&digit| char::from(digit)));
@@ -122,7 +122,7 @@ fn random(alphabet: &[u8], digits: usize) -> Result<String, RuntimeError> {
 mod tests {
     use super::*;
 
-    /// Bits of everything behind the prefix, if each digit of its alphabet is as likely as the others.
+    /// The random bits after the prefix, if each digit of its alphabet is equally likely.
     fn bits(body: &str) -> f64 {
         let body: String = body.chars().filter(|c| !"-_".contains(*c)).collect();
         let all = |alphabet: &[u8]| body.bytes().all(|byte| alphabet.contains(&byte));

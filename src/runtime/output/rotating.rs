@@ -1,4 +1,4 @@
-//! A log that is held to a size: when it is full it becomes `FILE.1`, whose former content is dropped, and a new one begins.
+//! A log with a size limit. When it is full, it becomes `FILE.1`, which is overwritten, and a new file begins.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,33 +13,33 @@ use super::super::RuntimeError;
 use super::super::lock::Lock;
 use super::{Inside, NO_LINKS, append, open_dir, own_descriptor};
 
-/// Bytes of a log; with the one before it, twice as many are on the disk.
+/// The size limit in bytes. With the previous file, the log takes twice as much.
 const MOST: u64 = 64 << 20;
 
-/// What is no longer in the log.
+/// What was dropped from the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Bytes, as far as they were ever written.
+    /// Number of bytes, as far as they were written at all.
     pub bytes: u64,
 }
 
-/// A log of lines. Several processes may write to one; each follows when another one begins a new file.
+/// A log of lines. Several processes may write to the same log; each follows when another one begins a new file.
 #[derive(Debug)]
 pub struct Rotating {
     file: File,
-    /// Directory and name; none for a terminal and for descriptors of ours, which have no place of their own.
+    /// Directory and name; `None` for terminals and our own descriptors, which have no place of their own.
     place: Option<(OwnedFd, OsString)>,
     most: u64,
-    /// Lines that could not be written, since the last one that says so.
+    /// How many lines could not be written since the last line that reported some.
     lost: u64,
-    /// The last write ended within a line.
+    /// Whether the last write ended inside a line.
     cut: bool,
 }
 
 impl Rotating {
-    /// Opens it as [`append`] does.
+    /// Opens the log like [`append`].
     pub fn open(path: &Path, inside: &Inside) -> Result<Self, RuntimeError> {
         Self::open_with(path, inside, MOST)
     }
@@ -59,7 +59,7 @@ impl Rotating {
         Ok(Self { file, place, most, lost: 0, cut: false })
     }
 
-    /// Writes a line. Where lines are missing before it, one that `says` how many comes first.
+    /// Writes a line. If lines before it were dropped, first writes the line that `says` returns for them.
     pub fn line(&mut self, text: &str, says: impl Fn(Dropped) -> String) {
         match self.make_room(text.len() as u64 + 1) {
             Room::Here => {}
@@ -77,13 +77,13 @@ impl Rotating {
         }
     }
 
-    /// A disk that has room again.
+    /// After lines were dropped on a full disk, there is space again.
     #[cfg(test)]
     pub(super) fn become_file_of(&mut self, other: Self) {
         (self.file, self.place) = (other.file, other.place);
     }
 
-    /// False if it is not there as a whole: a full disk loses lines and changes no verdict.
+    /// Returns false if the line was not written completely. A full disk loses lines and never changes a decision.
     fn write(&mut self, text: &str) -> bool {
         let line = format!("{}{text}\n", if self.cut { "\n" } else { "" });
         let mut rest = line.as_bytes();
@@ -101,7 +101,7 @@ impl Rotating {
         true
     }
 
-    /// Begins a new file if this one would get too large.
+    /// Begins a new file if this one would become too large.
     fn make_room(&mut self, bytes: u64) -> Room {
         let Some((directory, name)) = &self.place else { return Room::Here };
         let is_ours = |file: &File| {
@@ -109,7 +109,7 @@ impl Rotating {
             let own = file.metadata();
             now.is_ok_and(|now| own.is_ok_and(|own| (now.st_dev, now.st_ino) == (own.dev(), own.ino())))
         };
-        // Somebody else may have begun a new one, or removed it.
+        // Another process may have begun a new file, or removed this one.
         if !is_ours(&self.file)
             && let Ok(new) = begin(directory, name)
         {
@@ -121,7 +121,7 @@ impl Rotating {
         }
         let own = Path::new("/proc/self/fd").join(self.file.as_raw_fd().to_string());
         let Ok(Some(_lock)) = Lock::try_existing(&own) else {
-            // Somebody is at it.
+            // Another process is doing it.
             return if size <= 2 * self.most { Room::Here } else { Room::Nowhere };
         };
         let mut older = name.clone();
@@ -139,13 +139,13 @@ impl Rotating {
     }
 }
 
-/// Where a line goes.
+/// Where a line is written.
 enum Room {
-    /// Into the file as it is.
+    /// To the current file.
     Here,
-    /// Into a new one; this went with the one before the last.
+    /// To a new file; the content of the previous `FILE.1` was dropped.
     New(Dropped),
-    /// It is lost.
+    /// Nowhere; the line is lost.
     Nowhere,
 }
 
@@ -158,7 +158,7 @@ fn begin(directory: &OwnedFd, name: &OsString) -> io::Result<File> {
     }
 }
 
-/// What is in a file that is about to go.
+/// Counts what is in a file that is about to be dropped.
 fn count(directory: &OwnedFd, name: &OsString) -> Dropped {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let Ok(file) = openat(directory, name, flags, Mode::empty()) else { return Dropped::default() };

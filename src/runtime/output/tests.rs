@@ -69,12 +69,12 @@ fn a_pipe_is_refused_at_once_and_a_terminal_or_a_full_disk_is_not() {
     let root = dir.path().canonicalize().unwrap();
     let pipe = root.join("out/pipe");
     rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    refused(append(&pipe, &inside), "a pipe that nobody reads");
+    refused(append(&pipe, &inside), "a pipe without a reader");
     let reader = rustix::fs::open(&pipe, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
     refused(append(&pipe, &inside), "neither a file nor a terminal");
     drop(reader);
-    refused(append(&root.join("out"), &inside), "cannot be written to");
-    refused(append(&root.join("out/missing/log"), &inside), "cannot be written to");
+    refused(append(&root.join("out"), &inside), "cannot write to");
+    refused(append(&root.join("out/missing/log"), &inside), "cannot write to");
     append(Path::new("/dev/null"), &inside).unwrap();
     let full = append(Path::new("/dev/full"), &inside).unwrap();
     assert!(!fcntl_getfl(full).unwrap().contains(OFlags::NONBLOCK));
@@ -94,8 +94,8 @@ fn descriptors_of_ours_can_be_named_unless_the_sandbox_can_change_what_they_are_
     let ours = File::create(root.join("out/log")).unwrap();
     append(Path::new(&format!("/dev/fd/{}", ours.as_raw_fd())), &inside).unwrap().write_all(b"x").unwrap();
     assert_eq!(fs::read(root.join("out/log")).unwrap(), b"x");
-    refused(append(Path::new("/dev/fd/999999"), &inside), "cannot be written to");
-    refused(append(Path::new("/dev/fd/../fd/1"), &inside), "cannot be written to");
+    refused(append(Path::new("/dev/fd/999999"), &inside), "cannot write to");
+    refused(append(Path::new("/dev/fd/../fd/1"), &inside), "cannot write to");
 }
 
 #[test]

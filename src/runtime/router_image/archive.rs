@@ -1,25 +1,26 @@
-//! An image as an OCI archive: a tar of JSON and one layer, which is a tar itself (OCI image specification 1.1, layout).
+//! Writes an image as an OCI archive: a tar of JSON files and one layer, which is itself a tar (OCI image specification
+//! 1.1).
 
 use std::path::Path;
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-/// What becomes an image.
+/// The content of an image.
 pub(super) struct Archive<'a> {
     pub(super) reference: &'a str,
     pub(super) architecture: &'a str,
-    /// Name of the program, at the root.
+    /// The name of the program, at the root.
     pub(super) entrypoint: &'a str,
     /// Paths, with or without a leading slash, and contents.
     pub(super) files: &'a [(&'a Path, &'a [u8])],
 }
 
-/// When everything was made: images of one program are one image.
+/// The time stamp of everything, so that images of the same program are identical.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
 impl Archive<'_> {
-    /// The bytes.
+    /// Returns the bytes.
     pub(super) fn write(&self) -> Vec<u8> {
         let layer = self.layer();
         let layer_digest = sha256(&layer);
@@ -75,7 +76,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A tar in the form of POSIX.1-1988 (ustar), of root's files from 1970.
+/// A tar in POSIX.1-1988 format (ustar), with files of root from 1970.
 #[derive(Default)]
 struct Tar {
     bytes: Vec<u8>,
@@ -92,7 +93,7 @@ impl Tar {
         self.pad();
     }
 
-    /// Names of ours are shorter than the 100 bytes of the field; a library's that is not would be cut, and not found.
+    /// Our names are shorter than the 100 bytes of the field. A longer name of a library would be cut, and not found.
     fn head(&mut self, name: &str, mode: u32, size: usize, kind: u8) {
         let mut head = [0_u8; 512];
         let mut put = |at: usize, text: &str| {
@@ -121,7 +122,7 @@ impl Tar {
         self.bytes.resize(self.bytes.len().next_multiple_of(512), 0);
     }
 
-    /// Two blocks of zeros are the end.
+    /// Two blocks of zeros end the archive.
     fn finish(mut self) -> Vec<u8> {
         self.bytes.resize(self.bytes.len() + 1024, 0);
         self.bytes

@@ -1,13 +1,13 @@
-//! As much of an ELF header as an image needs to know (elf(5)): for which machine, and who loads it.
+//! Reads what an image needs from an ELF header (elf(5)): the machine and the loader.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// What the header says.
+/// The content of the header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Elf {
-    /// As Go, and so OCI, calls the machine.
+    /// The machine, as Go and OCI call it.
     pub(super) architecture: &'static str,
     /// The loader of a program that is not static.
     pub(super) interpreter: Option<PathBuf>,
@@ -15,18 +15,18 @@ pub(super) struct Elf {
 
 const PT_INTERP: u32 = 3;
 
-const SHORT: &str = "its ELF header is cut off";
+const SHORT: &str = "its ELF header is incomplete";
 
-/// Reads a 64-bit program for a little-endian machine, which all that this router runs on are.
+/// Parses a 64-bit little-endian program; the router runs on no other machines.
 pub(super) fn read(bytes: &[u8]) -> Result<Elf, &'static str> {
     if bytes.get(..6) != Some(b"\x7fELF\x02\x01") {
-        return Err("it is no 64-bit little-endian program");
+        return Err("it is not a 64-bit little-endian program");
     }
     let architecture = match number(bytes, 18, 2).ok_or(SHORT)? {
         62 => "amd64",
         183 => "arm64",
         243 => "riscv64",
-        _ => return Err("it is for a machine that no router is built for"),
+        _ => return Err("the router does not support its machine type"),
     };
     let (table, size, count) = (number(bytes, 32, 8), number(bytes, 54, 2), number(bytes, 56, 2));
     let (Some(table), Some(size), Some(count)) = (table, size, count) else { return Err(SHORT) };

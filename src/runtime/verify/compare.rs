@@ -1,4 +1,4 @@
-//! The process and what confines it.
+//! Compares the process and what confines it.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::plan::pod::{EnvValue, Label, Proc, Seccomp};
 /// Variables that podman sets in every container.
 const PODMANS_ENV: [&str; 5] = ["container", "PATH", "TERM", "HOME", "HOSTNAME"];
 
-/// System calls that no profile of podman's permits to a container without privileges.
+/// System calls that none of podman's profiles permits to an unprivileged container.
 const REFUSED: [&str; 8] = [
     "bpf",
     "delete_module",
@@ -21,19 +21,19 @@ const REFUSED: [&str; 8] = [
     "userfaultfd",
 ];
 
-/// Namespaces that each container has, and whether they are the pod's.
+/// Namespaces of each container, and whether it shares them with its pod.
 const NAMESPACES: [(&str, bool); 6] =
     [("pid", false), ("mount", false), ("cgroup", false), ("ipc", true), ("network", true), ("uts", true)];
 
-/// Parts of `/proc` and `/sys` that are hidden, and that cannot be written.
+/// Paths in `/proc` and `/sys` that are hidden or read-only.
 const MASKED: [&str; 3] = ["/proc/kcore", "/proc/keys", "/sys/firmware"];
 const READ_ONLY: [&str; 2] = ["/proc/sys", "/proc/sysrq-trigger"];
 
-/// The kernel has it, and it refuses what the policy does not permit or at least says so.
+/// The kernel has `SELinux`, and denies what the policy does not permit or at least logs it.
 const SELINUX: &str = "/sys/fs/selinux/enforce";
 
 impl Subject<'_> {
-    /// User, command, variables, capabilities.
+    /// Compares user, command, variables and capabilities.
     pub(super) fn process(&self) -> Vec<Difference> {
         let oci::Process { user, args, env, capabilities, no_new_privileges, selinux_label: _ } = &self.config.process;
         let mut all = self.variables(env);
@@ -44,7 +44,7 @@ impl Subject<'_> {
             all.push(Difference::new(format!("the user {}:{}", user.uid, user.gid), format!("{id}:{id}")));
         }
         if !args.ends_with(&planned.argv) {
-            all.push(Difference::new("another command", planned.argv.join(" ")));
+            all.push(Difference::new("a different command", planned.argv.join(" ")));
         }
         if !no_new_privileges {
             all.push(Difference::new("new privileges", "no new privileges"));
@@ -74,7 +74,7 @@ impl Subject<'_> {
                 // Its value may be a secret of the host.
                 all.push(Difference::new(
                     format!("the variable {name}"),
-                    text.map_or("no such variable", |_| "another value"),
+                    text.map_or("no such variable", |_| "a different value"),
                 ));
             }
         }
@@ -100,7 +100,7 @@ impl Subject<'_> {
             .then(|| Difference::new(format!("the capabilities {}", shown(&bounding)), shown(&planned)))
     }
 
-    /// Namespaces, filter of system calls, masks, hooks, kernel parameters, label, limits.
+    /// Compares namespaces, seccomp profile, masks, hooks, kernel parameters, label and limits.
     pub(super) fn confinement(&self) -> Vec<Difference> {
         let linux = &self.config.linux;
         let mut all = self.namespaces(&linux.namespaces);
@@ -109,7 +109,7 @@ impl Subject<'_> {
             all.push(Difference::new(format!("a hook at {stage}"), "no hooks"));
         }
         if self.config.annotations.keys().any(|name| name.starts_with("run.oci.")) {
-            all.push(Difference::new("an annotation that the runtime obeys", "none"));
+            all.push(Difference::new("an annotation that changes the runtime", "none"));
         }
         let sysctls: Vec<(&str, &str)> =
             linux.sysctl.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -131,7 +131,7 @@ impl Subject<'_> {
         let mut all = Vec::new();
         for (kind, of_pod) in NAMESPACES.into_iter().chain([("user", true)]) {
             let found = seen.iter().find(|one| one.r#type == kind);
-            // An empty path is a new one. podman makes the network's of an infra container itself.
+            // An empty path means a new namespace. podman creates the network namespace of an infra container itself.
             let good = found.is_some_and(|one| match one.path.as_deref().filter(|path| !path.is_empty()) {
                 None => self.planned.is_none() || !of_pod,
                 Some(path) if self.planned.is_some() => of_pod && path.starts_with(&pods),
@@ -139,7 +139,7 @@ impl Subject<'_> {
             });
             if !good {
                 let what = found.map_or("the host's", |_| "another");
-                all.push(Difference::new(format!("{what} {kind} namespace"), "the pod's or its own"));
+                all.push(Difference::new(format!("{what} {kind} namespace"), "the pod's or a private"));
             }
         }
         all
@@ -150,10 +150,10 @@ impl Subject<'_> {
             Some(Seccomp::Profile(path)) => format!("the profile {}", path.display()),
             Some(Seccomp::Default) | None => "podman's own".to_owned(),
         };
-        let Some(seen) = seen else { return Some(Difference::new("no filter of system calls", planned)) };
+        let Some(seen) = seen else { return Some(Difference::new("no seccomp filter", planned)) };
         let refuses = ["SCMP_ACT_ERRNO", "SCMP_ACT_KILL", "SCMP_ACT_KILL_PROCESS", "SCMP_ACT_KILL_THREAD"];
         if !refuses.contains(&seen.default_action.as_str()) {
-            return Some(Difference::new("a filter of system calls that permits what it does not know", planned));
+            return Some(Difference::new("a seccomp filter that permits unknown system calls", planned));
         }
         let permits = |name: &&&str| {
             let mut rules =
@@ -163,13 +163,13 @@ impl Subject<'_> {
         if let Some(Seccomp::Profile(_)) = self.planned.map(|container| &container.seccomp)
             && seen.syscalls.iter().any(|rule| permits_every_family(rule, &refuses))
         {
-            return Some(Difference::new("a filter of system calls that permits every socket", planned));
+            return Some(Difference::new("a seccomp filter that permits every socket", planned));
         }
         let open = REFUSED.iter().find(permits);
-        open.map(|name| Difference::new(format!("a filter of system calls that permits {name}"), planned))
+        open.map(|name| Difference::new(format!("a seccomp filter that permits {name}"), planned))
     }
 
-    /// Where `SELinux` is on, containers of ours have a label, and the agent has the one that was chosen.
+    /// With `SELinux`, our containers have a label, and the agent has the configured one.
     fn label(&self) -> Option<Difference> {
         let label = self.config.process.selinux_label.as_str();
         let kind = label.split(':').nth(2).unwrap_or("");
@@ -183,7 +183,7 @@ impl Subject<'_> {
                 (kind != name).then(|| Difference::new(shown, format!("the SELinux type {name}")))
             }
             Some(Label::Confined) | None => {
-                (label.is_empty() || kind == "spc_t").then(|| Difference::new(shown, "the SELinux label of containers"))
+                (label.is_empty() || kind == "spc_t").then(|| Difference::new(shown, "podman's default SELinux label"))
             }
         }
     }
@@ -194,7 +194,7 @@ impl Subject<'_> {
         let millis = seen.cpu.quota.zip(seen.cpu.period).and_then(|(quota, period)| (quota * 1000).checked_div(period));
         let expected = [
             ("memory", memory, seen.memory.limit),
-            ("memory with swap", memory, seen.memory.swap),
+            ("memory and swap", memory, seen.memory.swap),
             ("processes", pids, seen.pids.limit),
             ("thousandths of a CPU", cpus, millis),
         ];
@@ -210,7 +210,7 @@ impl Subject<'_> {
     }
 }
 
-/// True for a rule that looks at no family of sockets.
+/// Whether a rule does not depend on the socket's family.
 fn permits_every_family(rule: &oci::Syscalls, refuses: &[&str]) -> bool {
     let about_family = rule.args.iter().any(|arg| arg.get("index") == Some(&0.into()));
     rule.names.iter().any(|name| name == "socket") && !refuses.contains(&rule.action.as_str()) && !about_family

@@ -1,4 +1,5 @@
-//! Mounts and devices: those of the plan, those that podman makes for every container, and no other.
+//! Compares mounts and devices: those of the plan and those that podman creates for every container are permitted, no
+//! others.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use super::{Difference, MountPoint, Subject, oci};
 use crate::plan::pod::{FileSet, MaterialSet, Mount, Source};
 use crate::plan::{MaterialStore, trust};
 
-/// What the kernel or memory backs, wherever it is mounted.
+/// File systems of the kernel or in memory, wherever they are mounted.
 const VIRTUAL: [(&str, &str); 9] = [
     ("/proc", "proc"),
     ("/sys", "sysfs"),
@@ -19,14 +20,14 @@ const VIRTUAL: [(&str, &str); 9] = [
     ("/var/tmp", "tmpfs"),
 ];
 
-/// What podman makes for a container, in directories of its own.
+/// What podman creates for a container in its own directories.
 const OWN: [&str; 6] =
     ["/etc/hostname", "/etc/resolv.conf", "/run/.containerenv", "/dev/shm", "/etc/passwd", "/etc/group"];
 
 /// podman's init (libpod `ContainerInitPath`).
 const INIT: &str = "/run/podman-init";
 
-/// The host is in FIPS mode (containers-common `subscriptions.go`): podman then says so inside, in files of its own.
+/// The host is in FIPS mode (containers-common `subscriptions.go`), which podman announces with files inside.
 const FIPS: (&str, [&str; 2]) = ("/etc/system-fips", ["/run/secrets", "/etc/crypto-policies/back-ends"]);
 
 impl Subject<'_> {
@@ -55,7 +56,7 @@ impl Subject<'_> {
         all
     }
 
-    /// True if it has the source that the plan says, read-only and restricted as it says.
+    /// Whether it has the source from the plan, and is read-only and restricted as planned.
     fn is_planned(&self, mount: &Mount, found: &oci::Mount) -> bool {
         let Mount { name: _, source, target, read_only, relabel: _, options, from: _ } = mount;
         let has = |word: &str| found.options.iter().any(|option| option == word);
@@ -75,7 +76,7 @@ impl Subject<'_> {
                 };
                 match file {
                     None => is_volume(point, found, name),
-                    // A file of a volume is opened by podman and bound in a directory of the container's.
+                    // podman opens a file of a volume and binds it in the container's directory.
                     Some(file) => {
                         let same = |point: &MountPoint| {
                             point.name == *name && point.sub_path.as_deref().is_none_or(|p| p == *file)
@@ -98,13 +99,13 @@ impl Subject<'_> {
         }
     }
 
-    /// True for what every container has.
+    /// Whether every container has this mount.
     fn is_podmans(&self, mount: &oci::Mount) -> bool {
         let at = |path: &str| mount.destination == Path::new(path);
         let has = |word: &str| mount.options.iter().any(|option| option == word);
         let bind = mount.r#type == "bind";
         let virtual_fs = VIRTUAL.iter().any(|(path, kind)| at(path) && mount.r#type == *kind);
-        // Where the pod has a user namespace of its own, the kernel gives it no sysfs but the host's.
+        // If the pod has its own user namespace, the kernel only permits the host's sysfs.
         let sysfs = bind && at("/sys") && mount.source == Path::new("/sys") && has("ro");
         let init = bind && at(INIT) && has("ro") && self.planned.is_some_and(|container| container.init);
         let own = OWN.iter().any(|path| at(path)) && bind && self.is_own(&mount.source);
@@ -112,7 +113,7 @@ impl Subject<'_> {
         virtual_fs || sysfs || init || own || fips
     }
 
-    /// True if podman keeps it for this container, or for its pod's infra container.
+    /// Whether the source is podman's own directory for this container or for its pod's infra container.
     fn is_own(&self, source: &Path) -> bool {
         [self.seen, self.infra].into_iter().any(|one| {
             let dirs = [one.oci_config_path.as_deref(), Some(one.conmon_pid_file.as_path())];
@@ -125,7 +126,7 @@ impl Subject<'_> {
         self.planned.is_some_and(|container| container.devices.iter().any(|device| device.path == at))
     }
 
-    /// An anonymous volume of the image's own (`VOLUME`), empty or with what the image has there.
+    /// An anonymous volume that the image declares (`VOLUME`), empty or with the image's content.
     fn is_of_image(&self, mount: &oci::Mount) -> bool {
         let point = self.seen.mounts.iter().find(|point| point.destination == mount.destination);
         let declared = self.image.and_then(|image| image.volumes.as_ref());

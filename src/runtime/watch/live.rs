@@ -1,8 +1,8 @@
-//! Watching while the command runs. What appears at a name that git on the host would obey is given another name at once,
-//! and whoever waits for the command is woken.
+//! Watches the workspace while the command runs. Renames whatever appears at a name that git on the host would act on,
+//! and raises an alarm.
 //!
-//! Events of the kernel (inotify(7)) only say where to look; what counts is what is there. So a flood of them, which makes
-//! the kernel drop some, costs a look at everything, and where the kernel gives no watches the clock takes their place.
+//! Events of the kernel (inotify(7)) only tell where to look; what counts is what is there. So if a flood of events
+//! makes the kernel drop some, everything is examined, and if the kernel provides no watches, a timer replaces them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -27,23 +27,24 @@ use crate::config::Workspace;
 use crate::config::disk::Tree;
 use crate::runtime::RuntimeError;
 
-/// Between two looks while events keep coming.
+/// The pause between two examinations while events keep coming.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Between two looks at what the kernel does not watch, at the index, and at everything.
+/// The interval at which everything is examined that the kernel does not watch: unwatched names, the index, and all
+/// names.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Events that are taken before looking.
+/// How many events are read before examining.
 const EVENTS: usize = 4096;
 
-/// How often something is set aside; who goes on planting has been told of.
+/// How often something is renamed. A command that keeps planting has been reported.
 const ASIDES: usize = 200;
 
-/// A watch that goes on until [`Watch::finish`].
+/// A watch that runs until [`Watch::finish`].
 #[derive(Debug)]
 pub struct Watch {
     alarms: Arc<Mutex<Vec<String>>>,
-    /// Readable once there is an alarm.
+    /// Becomes readable when there is an alarm.
     raised: UnixStream,
     /// The thread ends when this is closed.
     stop: UnixStream,
@@ -51,7 +52,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks at everything once and goes on watching. `held` says that mounts hold the protected parts in their places.
+    /// Examines everything once and continues to watch. `held` means that mounts protect the protected parts.
     pub fn start(tree: Arc<Tree>, workspace: &Workspace, held: bool) -> Result<Self, RuntimeError> {
         let doing = || RuntimeError::io("watching the workspace");
         let (raised, raise) = UnixStream::pair().map_err(doing())?;
@@ -65,15 +66,15 @@ impl Watch {
         Ok(Self { alarms, raised, stop, thread: thread.map_err(doing())? })
     }
 
-    /// Readable once there is an alarm.
+    /// Becomes readable when there is an alarm.
     pub fn raised(&self) -> &UnixStream {
         &self.raised
     }
 
-    /// Looks at everything once more and ends. All alarms, in the order of time.
+    /// Examines everything once more and ends. Returns all alarms in chronological order.
     pub fn finish(self) -> Vec<String> {
         drop(self.stop);
-        // A watch that has ended otherwise is an alarm too.
+        // A watch that ended for another reason is an alarm, too.
         let died = self.thread.join().is_err();
         let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone();
         alarms.extend(died.then(|| "internal: the watch ended early, so changes may have been missed".to_owned()));
@@ -96,11 +97,11 @@ struct Eyes {
     tracked: Vec<Tracked>,
     links: Gitlinks,
     directories: BTreeMap<PathBuf, Watched>,
-    /// Directories by the kernel's number of their watch.
+    /// Directories by the kernel's watch descriptor.
     watches: BTreeMap<i32, PathBuf>,
-    /// Those that have none.
+    /// Directories without a watch.
     unwatched: BTreeSet<PathBuf>,
-    /// What is to be looked at.
+    /// What must be examined.
     dirty: BTreeSet<PathBuf>,
     index_dirty: bool,
     overflow: bool,
@@ -118,7 +119,7 @@ impl Eyes {
         alarms: Arc<Mutex<Vec<String>>>,
         raise: UnixStream,
     ) -> Self {
-        // Without an instance (there are 128 for a user) the clock does.
+        // If there is no inotify instance left (the limit is 128 per user), a timer is used.
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         let places = Place::all(&tree, workspace, held);
         let (tracked, links) = match workspace.read_only {
@@ -167,7 +168,7 @@ impl Eyes {
         for path in std::mem::take(&mut self.unwatched) {
             let has_places = self.directories.get(&path).is_some_and(|one| !one.places.is_empty() || one.has_index);
             let flags = if has_places { all } else { names } | WatchFlags::ONLYDIR | WatchFlags::EXCL_UNLINK;
-            // By the opened directory, whatever its name leads to by now.
+            // By the opened directory, whatever its name refers to by now.
             let added = self.tree.directory(&path).ok().and_then(|directory| {
                 inotify::add_watch(inotify, format!("/proc/self/fd/{}", directory.as_raw_fd()), flags).ok()
             });
@@ -186,7 +187,7 @@ impl Eyes {
                 self.watch_directories();
             }
             self.look(slow && self.overflow);
-            // Whatever comes within the pause is taken at once.
+            // Everything that arrives during the pause is handled at once.
             if wait_for(&[stopped], Some(PAUSE)) {
                 break;
             }
@@ -196,11 +197,11 @@ impl Eyes {
         self.slow = Instant::now().checked_sub(SLOW).unwrap_or(self.slow);
         self.look(true);
         if let Some(why) = self.links.unknown.take() {
-            self.alarm(format!("nobody knows which repositories `git status` goes into: {why}"));
+            self.alarm(format!("cannot tell which repositories `git status` enters: {why}"));
         }
     }
 
-    /// True when the watch is to end.
+    /// Returns true when the watch should end.
     fn wait(&self, stopped: &UnixStream) -> bool {
         let waits = self.index_dirty || self.overflow || !self.unwatched.is_empty() || !self.links.new.is_empty();
         let timeout = waits.then(|| SLOW.saturating_sub(self.slow.elapsed()));
@@ -221,7 +222,7 @@ impl Eyes {
         let mut seen: BTreeSet<(i32, OsString)> = BTreeSet::new();
         let mut gone = Vec::new();
         let mut taken = 0;
-        // What was read from the kernel is not left behind.
+        // Handle the events that were already read.
         while taken < EVENTS || !reader.is_buffer_empty() {
             taken += 1;
             let event = match reader.next() {
@@ -250,7 +251,7 @@ impl Eyes {
             self.came(watch, &name);
         }
         for watch in gone {
-            // Its directory was removed; one of the same name is another.
+            // The directory was removed; one with the same name is a different one.
             if let Some(path) = self.watches.remove(&watch)
                 && self.directories.get(&path).is_some_and(|one| !one.places.is_empty() || one.has_index)
             {
@@ -259,7 +260,7 @@ impl Eyes {
         }
     }
 
-    /// A name that nobody may take was taken, though it may be gone by now.
+    /// A name that must not exist appeared, even if it is gone by now.
     fn came(&mut self, watch: i32, name: &OsStr) {
         let Some(path) = self.watches.get(&watch) else { return };
         let Some(one) = self.directories.get(path) else { return };
@@ -269,12 +270,12 @@ impl Eyes {
             let path = path.join(name);
             if matches!(self.tree.look(&path), Ok(None)) {
                 let path = super::shown(&path.display().to_string());
-                self.alarm(format!("`{path}` appeared for a moment, and git on this host would have obeyed it"));
+                self.alarm(format!("`{path}` appeared for a moment; git on this host would have acted on it"));
             }
         }
     }
 
-    /// Looks at what is dirty, or at everything.
+    /// Examines what has changed, or everything.
     fn look(&mut self, everything: bool) {
         let dirty = std::mem::take(&mut self.dirty);
         let slow = everything || self.slow.elapsed() >= SLOW;
@@ -313,7 +314,7 @@ impl Eyes {
         }
     }
 
-    /// Sets it aside and tells. False if it is still there.
+    /// Renames it and reports it. Returns false if it is still in place.
     fn broken(&mut self, broken: &Broken) -> bool {
         let is_there = matches!(self.tree.look(&broken.aside), Ok(Some(_)));
         let may = self.asides < ASIDES;
@@ -321,8 +322,8 @@ impl Eyes {
         let aside = if may && is_there { set_aside(&self.tree, &broken.aside) } else { None };
         if !broken.what.is_empty() {
             let now = match &aside {
-                Some(path) => format!("; it is now `{}`", super::shown(&shown_path(path))),
-                None if is_there => "; it is STILL THERE: remove it before you use git".to_owned(),
+                Some(path) => format!("; it was renamed to `{}`", super::shown(&shown_path(path))),
+                None if is_there => "; IT COULD NOT BE RENAMED: remove it before you use git".to_owned(),
                 None => String::new(),
             };
             self.alarm(format!("{}{now}", broken.what));
@@ -335,7 +336,7 @@ impl Eyes {
         if alarms.len() < ASIDES && !alarms.contains(&what) {
             alarms.push(what);
         }
-        // Full means that it is readable already.
+        // If the pipe is full, it is already readable.
         let _ = self.raise.write(&[1]);
     }
 }
@@ -347,7 +348,7 @@ fn timespec(duration: Option<Duration>) -> Option<Timespec> {
     })
 }
 
-/// True if one of them is readable or closed within the time.
+/// Returns true if one of them becomes readable or is closed in time.
 fn wait_for(streams: &[&UnixStream], timeout: Option<Duration>) -> bool {
     let mut fds: Vec<PollFd<'_>> = streams.iter().map(|stream| PollFd::new(*stream, PollFlags::IN)).collect();
     let _ = poll(&mut fds, timespec(timeout).as_ref());

@@ -1,4 +1,4 @@
-//! What a name stood for when it was looked at.
+//! What a name referred to when it was examined.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +8,21 @@ use super::rules;
 use crate::config::disk::{Kind, Seen, Tree};
 use crate::config::git::executing;
 
-/// Bytes of a file that are compared; what lies beyond counts by its length and the time of its change.
+/// How many bytes of a file are compared. Beyond them, only the length and the change time count.
 const BYTES: u64 = 1 << 20;
 
-/// One name as it was.
+/// The state of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Mark {
     /// A plain file.
     File {
         seen: Seen,
-        /// Hash of its beginning; None if it was not read.
+        /// A hash of its beginning; `None` if it was not read.
         hash: Option<[u8; 32]>,
-        /// Of git's settings those that make git execute or fetch something.
+        /// The git settings in it that make git execute or fetch something.
         settings: Vec<String>,
     },
-    /// A link, and where it leads.
+    /// A link, and its target.
     Link(PathBuf),
     /// A git repository.
     Repository(Seen),
@@ -31,7 +31,7 @@ pub(super) enum Mark {
 }
 
 impl Mark {
-    /// Looks at a name. A file is read if `read` says so.
+    /// Examines a name. Reads a file if `read` is set.
     pub(super) fn of(tree: &Tree, path: &Path, seen: Seen, read: bool) -> Self {
         match seen.kind {
             Kind::Link => tree.link(path).map_or(Self::Other, Self::Link),
@@ -52,7 +52,7 @@ impl Mark {
         }
     }
 
-    /// What became of it, in a word; None if it is as it was.
+    /// Describes the change in a word; `None` if nothing changed.
     pub(super) fn became(&self, now: &Self) -> Option<&'static str> {
         match (self, now) {
             (Self::File { seen: old, hash: Some(before), .. }, Self::File { seen: new, hash: Some(after), .. }) => {
@@ -61,7 +61,7 @@ impl Mark {
                 let same = before == after && old.len == new.len && executable(old) == executable(new);
                 (!same || beyond).then_some("changed")
             }
-            // Not read, so nobody knows whether other bytes were written.
+            // It was not read, so whether its content changed is unknown.
             (Self::File { seen: old, .. }, Self::File { seen: new, .. }) => {
                 ((old.id, old.changed) != (new.id, new.changed)).then_some("written")
             }
@@ -72,7 +72,7 @@ impl Mark {
         }
     }
 
-    /// Settings of git in it.
+    /// git settings in it.
     pub(super) fn settings(&self) -> &[String] {
         match self {
             Self::File { settings, .. } => settings,

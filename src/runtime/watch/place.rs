@@ -1,4 +1,4 @@
-//! One name that must stay as it is while the command runs, or that nobody may take.
+//! A name that must not change, or must not exist, while the command runs.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -12,34 +12,34 @@ use crate::config::disk::{Kind, Seen, Tree};
 use crate::config::git::executing_unasked;
 use crate::source::Place as From;
 
-/// Bytes of a file that is compared.
+/// How many bytes of a file are compared.
 const BYTES: u64 = 1 << 20;
 
-/// Names that are tried for what is set aside.
+/// How many names are tried for renaming.
 const ASIDE: u32 = 100;
 
-/// What must hold.
+/// The rule for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rule {
-    /// Nothing is there.
+    /// It must not exist.
     Absent,
-    /// The same object, or a file of the same content.
+    /// It must be the same object, or a file with the same content.
     Same(Seen, Vec<u8>),
-    /// A file of git's settings, with those that it acted on by itself: no other may come in. The host may replace it.
+    /// A file of git settings, with those that git acts on. No others may be added; the host may replace the file.
     Settings(Seen, Vec<String>),
 }
 
-/// A name, and what must hold of it.
+/// A name and its rule.
 #[derive(Debug)]
 pub(super) struct Place {
     /// Relative to the workspace.
     pub(super) path: PathBuf,
     rule: Rule,
-    /// It has been told; from then on nothing may be there.
+    /// Whether a violation was reported. From then on, nothing may exist at the name.
     broken: bool,
 }
 
-/// What has happened, in words, and what is to be set aside.
+/// What happened, in words, and what must be renamed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Broken {
     pub(super) what: String,
@@ -47,8 +47,8 @@ pub(super) struct Broken {
 }
 
 impl Place {
-    /// All places of a workspace. Where nothing holds protected parts in their places, files that people named are among
-    /// them; else the host may replace those.
+    /// All places of a workspace. If no mounts protect the protected parts, files that users configured are included;
+    /// otherwise the host may replace those.
     pub(super) fn all(tree: &Tree, workspace: &Workspace, held: bool) -> Vec<Self> {
         let mut all: Vec<Self> = workspace.watched.iter().map(|path| Self::watched(tree, path)).collect();
         if workspace.read_only {
@@ -64,7 +64,7 @@ impl Place {
     fn watched(tree: &Tree, path: &Path) -> Self {
         let rule = match tree.look(path) {
             Ok(Some(seen)) if seen.kind != Kind::File => Rule::Same(seen, Vec::new()),
-            // It appeared meanwhile; so the first check tells.
+            // It has appeared since; the first check reports it.
             _ => Rule::Absent,
         };
         Self { path: path.to_owned(), rule, broken: false }
@@ -88,28 +88,28 @@ impl Place {
         Some(Self { path: path.to_owned(), rule, broken: false })
     }
 
-    /// The directory that it is in.
+    /// The directory of the name.
     pub(super) fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }
 
-    /// True if whatever takes the name breaks the rule.
+    /// Whether anything that appears at the name breaks the rule.
     pub(super) fn is_absent(&self, name: &OsStr) -> bool {
         self.rule == Rule::Absent && self.path.file_name() == Some(name)
     }
 
-    /// Says what has happened, if something has.
+    /// Checks the rule.
     pub(super) fn check(&mut self, tree: &Tree) -> Option<Broken> {
         let now = tree.look(&self.path);
         if self.broken {
-            // What is put there again is set aside again, without more words.
+            // What appears there again is renamed again, without another report.
             let again = matches!(now, Ok(Some(_)));
             return again.then(|| Broken { what: String::new(), aside: self.path.clone() });
         }
         let shown_path = shown(&self.path.display().to_string());
         let what = match (&mut self.rule, now) {
-            (Rule::Absent, Ok(Some(_))) => format!("`{shown_path}` appeared, and git on this host would obey it"),
-            // As it was; or a link, or worse, is among the directories that lead there, which are places of their own.
+            (Rule::Absent, Ok(Some(_))) => format!("`{shown_path}` appeared; git on this host would act on it"),
+            // Either it is unchanged, or a link is among its parent directories, which are places of their own.
             (Rule::Absent, Ok(None)) | (_, Err(_)) => return None,
             (_, Ok(None)) => format!("`{shown_path}` was removed or renamed"),
             (Rule::Same(was, content), Ok(Some(seen))) => {
@@ -117,7 +117,7 @@ impl Place {
                     *was = seen;
                     return None;
                 }
-                format!("`{shown_path}` is no longer what it was")
+                format!("`{shown_path}` was replaced or changed")
             }
             (Rule::Settings(was, settings), Ok(Some(seen))) => {
                 if (seen.id, seen.changed) == (was.id, was.changed) {
@@ -145,7 +145,7 @@ fn is_same_file(tree: &Tree, path: &Path, seen: Seen, content: &[u8]) -> bool {
     seen.kind == Kind::File && !content.is_empty() && tree.head(path, BYTES).is_ok_and(same)
 }
 
-/// Gives what is at a path another name, so that git does not find it: nothing is lost. The new path.
+/// Renames what is at a path, so that git does not find it; nothing is lost. Returns the new path.
 pub(super) fn set_aside(tree: &Tree, path: &Path) -> Option<PathBuf> {
     let (directory, name) = (tree.directory(path.parent()?).ok()?, path.file_name()?);
     for number in 0..ASIDE {

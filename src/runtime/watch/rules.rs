@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Files that some tool acts on by itself, in whatever directory they are.
+/// Files that some tool acts on without being asked, in any directory.
 pub(super) const FILES: [&str; 16] = [
     ".envrc",
     ".gitattributes",
@@ -22,7 +22,7 @@ pub(super) const FILES: [&str; 16] = [
     ".autoenv",
 ];
 
-/// Directories that are such files as a whole.
+/// Directories whose files are all of that kind.
 pub(super) const DIRECTORIES: [&str; 11] = [
     ".sandboxc",
     ".husky",
@@ -37,20 +37,20 @@ pub(super) const DIRECTORIES: [&str; 11] = [
     ".direnv",
 ];
 
-/// What there is to do about a path.
+/// What to do about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A file to look at.
+    /// A file to examine.
     Watched,
-    /// A directory to look into, however deep.
+    /// A directory to examine, at any depth.
     Inside,
-    /// Of a repository's own, and harmless.
+    /// A harmless part of a repository.
     Skipped,
-    /// A part of the tree like any other.
+    /// Any other part of the tree.
     Unknown,
 }
 
-/// The place of a path, relative to the workspace.
+/// Classifies a path, relative to the workspace.
 pub(super) fn place(path: &Path, is_dir: bool) -> Place {
     let names: Vec<&str> = path.iter().map(|name| name.to_str().unwrap_or("")).collect();
     let entry = if is_dir { Place::Inside } else { Place::Watched };
@@ -64,14 +64,15 @@ pub(super) fn place(path: &Path, is_dir: bool) -> Place {
     if is_one && !is_dir { Place::Watched } else { Place::Unknown }
 }
 
-/// Below `.git`, which itself may be a file that points elsewhere (a worktree, a submodule).
+/// Classifies a path below `.git`, which may itself be a file that points elsewhere (a worktree, a submodule).
 fn in_git(names: &[&str], entry: Place) -> Place {
     match names {
-        // What git fills by the thousand, and those of a submodule's own repository, whose name may have slashes in it.
+        // Directories that git fills with thousands of files. Those of a submodule's own repository count as well, and
+        // its name may contain slashes.
         ["objects" | "refs" | "logs" | "lfs" | "rr-cache", ..]
         | ["modules", .., "objects" | "refs" | "logs" | "lfs" | "rr-cache"]
         | ["worktrees", _, "refs" | "logs"] => Place::Skipped,
-        // Examples that git never runs.
+        // Examples, which git never runs.
         [.., "hooks", name] if name.ends_with(".sample") => Place::Skipped,
         []
         | ["config" | "config.worktree" | "commondir" | "gitdir"]
@@ -82,28 +83,29 @@ fn in_git(names: &[&str], entry: Place) -> Place {
         | ["modules", .., "hooks", _]
         | ["modules", .., "info", "attributes"] => entry,
         ["info" | "modules" | "worktrees"] | ["worktrees", _] | ["modules", ..] if entry == Place::Inside => entry,
-        // Anything may hide in a directory that git does not make.
+        // Anything may be hidden in a directory that git does not create.
         _ if entry == Place::Inside => Place::Unknown,
         _ => Place::Skipped,
     }
 }
 
-/// Names by which git tells a repository: `HEAD`, and `objects` with `refs` or a `commondir` that says where they are.
+/// The names by which git recognizes a repository: `HEAD`, and `objects` with `refs` or a `commondir` that tells where
+/// they are.
 pub(super) const SHAPE: [&str; 4] = ["HEAD", "commondir", "objects", "refs"];
 
-/// True if git would take a directory with such names for a repository, without a `.git` (`is_git_directory`).
+/// Whether git would treat a directory with these names as a repository, even without `.git` (`is_git_directory`).
 pub(super) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
 }
 
-/// True for a directory that is a repository because it is, or lies in, the place that git keeps it in: `.git` is told
-/// by its name, and a linked worktree's part of it is no place to be in.
+/// Whether a directory is where git keeps repositories anyway, or inside such a place: `.git` is covered by its name,
+/// and nobody works inside a linked worktree's part of it.
 pub(super) fn is_gits_own(directory: &Path) -> bool {
     let is = |name: &str| directory.file_name().is_some_and(|last| last == name);
     is(".git") || (directory.parent().is_some_and(|parent| parent.ends_with(".git/worktrees")))
 }
 
-/// What is looked at in each repository, whatever else there is, relative to its `$GIT_DIR`.
+/// What is always examined in each repository, relative to its `$GIT_DIR`.
 pub(super) const IN_REPOSITORY: [&str; 10] = [
     "config",
     "config.worktree",
@@ -117,7 +119,7 @@ pub(super) const IN_REPOSITORY: [&str; 10] = [
     "branches",
 ];
 
-/// True for what git reads as its settings.
+/// Whether git reads this file as settings.
 pub(super) fn is_git_settings(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
     let in_git = path.iter().any(|part| part == ".git");

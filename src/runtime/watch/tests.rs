@@ -240,7 +240,7 @@ fn what_was_not_looked_at_is_an_alarm() {
     }
     world.write(".git/hooks/pre-commit", "evil");
     let report = before.report(&world.tree);
-    assert!(report.alarm.as_ref().is_some_and(|alarm| alarm.contains("nobody looked into ddd")), "{report:?}");
+    assert!(report.alarm.as_ref().is_some_and(|alarm| alarm.contains("can be examined; ddd")), "{report:?}");
     assert_eq!(report.changes, ["new .git/hooks/pre-commit"]);
     let found = walk(&world.tree, 2);
     assert!(found.unseen.is_some(), "a number that is too small is said too");
@@ -253,7 +253,7 @@ fn what_appears_at_a_name_that_git_obeys_is_set_aside_and_raises_the_alarm() {
     assert!(raised);
     assert_eq!(
         alarms,
-        ["`.git/commondir` appeared, and git on this host would obey it; it is now `.git/commondir.planted`"]
+        ["`.git/commondir` appeared; git on this host would act on it; it was renamed to `.git/commondir.planted`"]
     );
     assert!(!world.path(".git/commondir").exists() && world.path(".git/commondir.planted").exists());
 

@@ -1,5 +1,5 @@
-//! Directories that a person may be in when git is called: none of them may become a repository of its own. And
-//! gitlinks, whose repositories `git status` goes into.
+//! Directories in which a user may call git, none of which may become a repository of its own; and gitlinks, whose
+//! repositories `git status` enters.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -11,28 +11,28 @@ use crate::config::disk::{Kind, Seen, Tree, seen_at};
 use crate::config::git::read_index;
 use crate::config::{Repository, Workspace};
 
-/// Directories that are watched.
+/// How many directories are watched.
 const DIRECTORIES: usize = 8192;
 
-/// Gitlinks that are asked for.
+/// How many gitlinks are checked.
 const LINKS: usize = 4096;
 
-/// A directory that was there before.
+/// A directory that existed before.
 #[derive(Debug)]
 pub(super) struct Tracked {
     /// Relative to the workspace.
     pub(super) path: PathBuf,
     seen: Seen,
-    /// It had a `.git`.
+    /// Whether it had a `.git`.
     had_git: bool,
-    /// It had these of [`rules::SHAPE`].
+    /// Which of [`rules::SHAPE`] it had.
     had: Vec<&'static str>,
     broken: bool,
 }
 
 impl Tracked {
-    /// The workspace and the directories with tracked files, or those near the top if nobody tracks any; what is nearest
-    /// to the top comes first.
+    /// The workspace and the directories with tracked files, or, without tracked files, those near the top. Those
+    /// nearest to the top come first.
     pub(super) fn all(tree: &Tree, workspace: &Workspace) -> Vec<Self> {
         let mut paths = BTreeSet::new();
         for repository in &workspace.repositories {
@@ -59,19 +59,19 @@ impl Tracked {
         Some(Self { path, seen, had_git, had, broken: false })
     }
 
-    /// True if a name must not appear in it.
+    /// Whether this name must not appear in it.
     pub(super) fn forbids(&self, name: &std::ffi::OsStr) -> bool {
         name == ".git" && !self.had_git
     }
 
-    /// Says what has happened, if something has.
+    /// Checks whether it has become a repository.
     pub(super) fn check(&mut self, tree: &Tree) -> Option<Broken> {
-        // Another directory has its name: nobody is in that one yet.
+        // A different directory has its name, and no user is in that one yet.
         tree.look(&self.path).ok().flatten().filter(|seen| seen.id == self.seen.id)?;
         let directory = tree.directory(&self.path).ok()?;
         let path = shown(&shown_path(&self.path));
         let (what, aside) = if !self.had_git && has(&directory, ".git") {
-            (format!("`{path}` got a `.git`, which git on this host would obey"), ".git")
+            (format!("`.git` appeared in `{path}`; git on this host would act on it"), ".git")
         } else {
             let now: Vec<&str> = rules::SHAPE.into_iter().filter(|name| has(&directory, name)).collect();
             let is = |names: &[&str]| rules::is_repository(|name| names.contains(&name));
@@ -79,7 +79,7 @@ impl Tracked {
                 return None;
             }
             let new = now.iter().find(|name| !self.had.contains(name)).unwrap_or(&"HEAD");
-            (format!("`{path}` became a git repository, which git on this host would obey"), *new)
+            (format!("`{path}` became a git repository; git on this host would act on it"), *new)
         };
         let aside = self.path.join(aside);
         let what = if self.broken { String::new() } else { what };
@@ -92,7 +92,7 @@ fn has(directory: &OwnedFd, name: &str) -> bool {
     seen_at(directory, name).is_ok()
 }
 
-/// Directories at most two below the workspace.
+/// Directories at most two levels below the workspace.
 fn near(tree: &Tree, paths: &mut BTreeSet<PathBuf>) {
     let mut waiting = vec![PathBuf::new()];
     while let Some(path) = waiting.pop() {
@@ -113,12 +113,12 @@ fn near(tree: &Tree, paths: &mut BTreeSet<PathBuf>) {
 #[derive(Debug)]
 pub(super) struct Gitlinks {
     repositories: Vec<Repository>,
-    /// Those that were there before; their repositories are protected, or their `.git` is watched.
+    /// Gitlinks that existed before. Their repositories are protected, or their `.git` is watched.
     before: BTreeSet<PathBuf>,
-    /// Those that came in, whose `.git` must not be there.
+    /// New gitlinks, whose `.git` must not exist.
     pub(super) new: BTreeSet<PathBuf>,
     told: BTreeSet<PathBuf>,
-    /// Why nobody knows all of them.
+    /// Why the list may be incomplete.
     pub(super) unknown: Option<String>,
 }
 
@@ -141,7 +141,7 @@ impl Gitlinks {
         let listed = self.listed(tree);
         self.new.extend(listed.difference(&self.before).cloned());
         if self.new.len() > LINKS {
-            self.unknown = Some(format!("the index got more than {LINKS} gitlinks"));
+            self.unknown = Some(format!("more than {LINKS} gitlinks were added to the index"));
             self.new = std::mem::take(&mut self.new).into_iter().take(LINKS).collect();
         }
     }
@@ -154,7 +154,7 @@ impl Gitlinks {
                 Ok(index) => all.extend(index.gitlinks.into_iter().map(|path| worktree.join(path))),
                 Err(why) => {
                     let index = repository.git_dir.join("index");
-                    unknown = Some(format!("`{}` cannot be read: {why}", shown(&index.display().to_string())));
+                    unknown = Some(format!("cannot read `{}`: {why}", shown(&index.display().to_string())));
                 }
             }
         }
@@ -162,12 +162,13 @@ impl Gitlinks {
         all
     }
 
-    /// Says which of those that came in has a repository by now.
+    /// Checks which new gitlinks have a repository by now.
     pub(super) fn check(&mut self, tree: &Tree) -> Option<Broken> {
         let is_there = |path: &&PathBuf| matches!(tree.look(&path.join(".git")), Ok(Some(_)));
         let path = self.new.iter().find(is_there)?.clone();
         let shown_path = shown(&path.display().to_string());
-        let what = format!("the index got the gitlink `{shown_path}`, whose `.git` git on this host would obey");
+        let what =
+            format!("the gitlink `{shown_path}` was added to the index; git on this host would act on its `.git`");
         let what = if self.told.insert(path.clone()) { what } else { String::new() };
         Some(Broken { what, aside: path.join(".git") })
     }

@@ -1,4 +1,4 @@
-//! Through a workspace breadth first, so that what is near the top is seen however much lies below.
+//! Walks through a workspace breadth first, so that what is near the top is examined, however much is below.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use super::rules::{self, Place};
 use crate::config::disk::{Kind, Tree, missing};
 
-/// Names of one directory that are taken. Beyond them, the names of interest are asked for one by one.
+/// How many names of one directory are read. Beyond them, the names of interest are looked up one by one.
 const IN_ONE: usize = 100_000;
 
-/// What a walk came across.
+/// What a walk found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Files, links and repositories of interest, and directories that git would take for repositories.
+    /// Files, links and repositories of interest, and directories that git would treat as repositories.
     pub(super) paths: Vec<PathBuf>,
-    /// The first directory that was not, or not wholly, looked into.
+    /// The first directory that was not, or not completely, examined.
     pub(super) unseen: Option<PathBuf>,
 }
 
-/// Looks at no more than so many names.
+/// Examines at most this many names.
 pub(super) fn walk(tree: &Tree, most: usize) -> Found {
     let (mut found, mut left) = (Found::default(), most);
     let mut waiting = VecDeque::from([PathBuf::new()]);
@@ -39,12 +39,13 @@ pub(super) fn walk(tree: &Tree, most: usize) -> Found {
                 found.directory(&directory, listing.names, &mut waiting);
             }
             Err(error) if missing(&error) => {}
-            // Not readable, but names in it may still be reached; or a path longer than the kernel takes.
+            // The directory is not readable, but names in it may be reachable; or the path is longer than the kernel
+            // permits.
             Err(error) => {
                 let denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
                 let is_closed = |error: io::Error| denied(&error);
                 if denied(&error) && tree.look(&directory.join(".git")).is_err_and(is_closed) {
-                    // Nor can anything of this user's reach it.
+                    // In that case, nothing else of this user can reach it either.
                     continue;
                 }
                 let mut names = BTreeMap::new();
@@ -57,7 +58,7 @@ pub(super) fn walk(tree: &Tree, most: usize) -> Found {
     found
 }
 
-/// Asks for the names of interest in a directory with more names than were taken.
+/// Looks up the names of interest in a directory with too many names.
 fn ask(tree: &Tree, directory: &Path, names: &mut BTreeMap<OsString, Kind>) {
     let all = rules::FILES.iter().chain(&rules::DIRECTORIES).chain(&[".git"]).chain(&rules::SHAPE);
     for name in all {
