@@ -1,5 +1,5 @@
-//! One pure function per target: [`Plan`](crate::plan::Plan) → bytes. Targets never call each other: what several of
-//! them say stands in a module of its own, and `tree` puts their texts together.
+//! One pure function per target: [`Plan`](crate::plan::Plan) → bytes. Targets never call each other. What several of
+//! them share is in modules of its own, and `tree` combines their texts.
 //!
 //! May depend on: `plan`, `config`, `policy`, `source`.
 
@@ -34,7 +34,7 @@ pub use shell::quote;
 /// Why a plan cannot be written for a target.
 #[derive(Debug, Error)]
 pub enum EmitError {
-    /// A promise that this podman, or kube play as such, cannot keep.
+    /// A promise that this podman, or kube play in general, cannot keep.
     #[error("{what}: {why}")]
     CannotKeep {
         /// The promise or the value.
@@ -42,10 +42,10 @@ pub enum EmitError {
         /// What would keep it, or what to write instead.
         why: String,
     },
-    /// `--podman` is below the floor.
-    #[error("podman {0} is older than {floor}: user namespaces and sysctls of pods cannot be said to it", floor = Podman::FLOOR)]
+    /// `--podman` is older than the minimum.
+    #[error("podman {0} is older than {floor}, which is the first version that supports user namespaces and sysctls of pods", floor = Podman::FLOOR)]
     TooOld(Podman),
-    /// A template or a serializer failed: a fault of ours, with its text.
+    /// A template or a serializer failed, which is a bug.
     #[error("internal: {0}")]
     Internal(String),
 }

@@ -1,8 +1,9 @@
 //! `sandboxc`: a compiler and a small runner for rootless podman sandboxes.
 //!
-//! The way through the house is one-way (ARCHITECTURE.md): files → `config` → `policy` + `plan` → `emit` → bytes,
-//! and `runtime` is the only room with effects; `router` is the other program, which enforces what was written. Floors, top to bottom; an import goes down only:
-//! `cli`, `runtime`, `emit`, `plan`, `config` | `router`, `policy` | `diagnostic`, `source` | `visible` | `pem`.
+//! Data flows one way (ARCHITECTURE.md): files → `config` → `policy` + `plan` → `emit` → bytes. Only `runtime` has side
+//! effects. `router` is the other program, which enforces what was written. Layers from top to bottom, where imports
+//! only go down: `cli`, `runtime`, `emit`, `plan`, `config` | `router`, `policy` | `diagnostic`, `source` | `visible` |
+//! `pem`.
 
 pub mod cli;
 pub mod config;

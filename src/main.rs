@@ -1,4 +1,4 @@
-//! Parse, dispatch, exit code.
+//! The entry point: calls `cli` and returns its exit code.
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use thiserror::Error;
 
-/// A block of PEM that is not what its label says.
+/// A block of PEM whose content does not match its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a damaged certificate")]
 pub struct Damaged;
@@ -26,7 +26,7 @@ pub fn encode(label: &str, der: &[u8]) -> String {
     pem
 }
 
-/// The certificates of a bundle, in DER. Other blocks, and whatever stands between blocks, do not count.
+/// Returns the certificates of a bundle as DER. Ignores other blocks and text between blocks.
 pub fn certificates(text: &[u8]) -> impl Iterator<Item = Result<Vec<u8>, Damaged>> {
     CertificateDer::pem_slice_iter(text).map(|block| match block {
         Ok(der) if is_one_sequence(&der) => Ok(der.to_vec()),
@@ -34,7 +34,7 @@ pub fn certificates(text: &[u8]) -> impl Iterator<Item = Result<Vec<u8>, Damaged
     })
 }
 
-/// The first RSA private key as PKCS#8 PEM, whether it came so or as PKCS#1 (RFC 8017 A.1.2, RFC 5208 5).
+/// Returns the first RSA private key as PKCS#8 PEM, converted from PKCS#1 if necessary (RFC 8017 A.1.2, RFC 5208 5).
 pub fn rsa_key(text: &[u8]) -> Option<String> {
     match PrivateKeyDer::from_pem_slice(text).ok()? {
         PrivateKeyDer::Pkcs8(der) if !der.secret_pkcs8_der().is_empty() => {
@@ -50,7 +50,7 @@ pub fn rsa_key(text: &[u8]) -> Option<String> {
     }
 }
 
-/// True for exactly one DER sequence: a block that lost its end runs into the next one and is none.
+/// Whether this is exactly one DER sequence. A block that lost its end runs into the next one and is not.
 fn is_one_sequence(der: &[u8]) -> bool {
     let [0x30, length, rest @ ..] = der else { return false };
     let (digits, content) = match usize::from(*length) {

@@ -1,6 +1,7 @@
 //! The only description of what will exist for a session, in plain values.
 //!
 //! Invariant: pure and hashable; same input, same bytes, on every machine. Emitters read a [`Plan`] and nothing else.
+//!
 //! May depend on: `config` (resolved values), `policy`, `source`.
 
 mod agent;
@@ -29,25 +30,25 @@ pub use network::{SandboxNetwork, TcpRoute};
 pub use pod::{Container, Pod, Role};
 pub use route::subnets;
 
-/// Part of every hash: raised when the same plan would be emitted in another way.
+/// Part of every hash. Raised when the same plan is emitted differently.
 pub const FORMAT_VERSION: u32 = 4;
 
-/// Resolver that podman's rootless network answers on (`--dns-forward`, podman `pasta_linux.go`, since 5.0): it asks
-/// whatever the host asks, even a resolver on the host's own loopback.
+/// The address on which podman's rootless network answers DNS queries (`--dns-forward`, podman `pasta_linux.go`, since
+/// 5.0). It asks the host's resolver, even one on the host's own loopback address.
 pub const HOST_RESOLVER: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
 
-/// What a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The validated config.
     pub resolved: &'a Resolved,
-    /// Id of the session, `[a-z0-9-]`, at most 32 characters.
+    /// The session id, `[a-z0-9-]`, at most 32 characters.
     pub session: &'a str,
     /// What the agent container runs.
     pub command: &'a Command,
-    /// How often a subnet of this session turned out to be taken: each attempt gives another subnet, and other names.
+    /// How many subnets of this session turned out to be taken. Each attempt gives another subnet and other names.
     pub attempt: u32,
-    /// Who gives router and agent what no file of the plan may hold.
+    /// Who gives router and agent their materials.
     pub keeper: Keeper<'a>,
 }
 
@@ -55,13 +56,15 @@ pub struct Request<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// More named ports than there are loopback addresses or router ports.
-    #[error("more than {0} named host:port entries, which one router cannot listen for")]
+    #[error("more than {0} named host:port entries; a router cannot listen on more ports")]
     TooManyRoutes(usize),
     /// A session id that cannot be part of a name.
-    #[error("`{0}` is no session id: 1 to 32 characters of a-z, 0-9 and inner hyphens")]
+    #[error(
+        "invalid session id `{0}`: use 1 to 32 characters of a-z, 0-9 and hyphens, but no hyphen at the start or end"
+    )]
     BadSession(String),
-    /// A pool too small to cut a /29 and the egress network from.
-    #[error("network.pool {0} is too small: a /24 is the smallest")]
+    /// A pool that is too small for a /29 and the egress network.
+    #[error("network.pool {0} is too small: it must be at least a /24")]
     PoolTooSmall(String),
 }
 
@@ -70,27 +73,27 @@ pub enum PlanError {
 pub struct Plan {
     /// [`FORMAT_VERSION`].
     pub format_version: u32,
-    /// Id of the session.
+    /// The session id.
     pub session: String,
     /// Content-hashed names of all objects.
     pub names: Names,
-    /// The sandboxed network; `None` is the break-glass, where nothing stands between the agent and the internet.
+    /// The sandboxed network; `None` if the network sandbox is off and the agent can reach everything.
     pub network: Option<SandboxNetwork>,
-    /// The router's pod; `None` where there is no sandboxed network.
+    /// The router's pod; `None` without a sandboxed network.
     pub router: Option<Pod>,
     /// The agent's pod.
     pub agent: Pod,
     /// What the router enforces.
     pub policy: Policy,
-    /// What no file of the plan may hold; `None` if nothing is needed.
+    /// The materials; `None` if none are needed.
     pub materials: Option<Materials>,
-    /// Variables of the host's environment that secrets are read from: whatever else is started there need not see them.
+    /// Variables of the host's environment that secrets are read from. Other programs do not get them.
     pub secret_variables: Vec<String>,
-    /// When it starts by itself.
+    /// The schedule, if there is one.
     pub schedule: Option<Sourced<String>>,
-    /// Every permission, with the place that gave it, sorted.
+    /// Every permission with its place, sorted.
     pub grants: Vec<Grant>,
-    /// True if processes of the agent's pod may make user namespaces.
+    /// Whether processes in the agent's pod may create user namespaces.
     pub user_namespaces: bool,
 }
 
@@ -100,7 +103,8 @@ impl Plan {
         self.router.iter().chain([&self.agent])
     }
 
-    /// The same with a filter of system calls of this host's for the agent. Names stay: it is derived from what is here anyway.
+    /// The same plan with a seccomp profile of this host for the agent. Names do not change: the profile is derived
+    /// from what the host has anyway.
     #[must_use]
     pub fn with_seccomp(mut self, profile: Option<PathBuf>) -> Self {
         if let Some(profile) = profile {
@@ -109,17 +113,17 @@ impl Plan {
         self
     }
 
-    /// True if the plan needs this part of the materials.
+    /// Whether the plan needs this part of the materials.
     pub fn needs(&self, part: Part) -> bool {
         self.materials.as_ref().is_some_and(|materials| materials.has(part))
     }
 
-    /// Names of the podman secrets that whoever applies the plan must have made.
+    /// The names of the podman secrets that must exist before the plan is applied.
     pub fn secret_names(&self) -> Vec<String> {
         self.materials.as_ref().map(Materials::secret_names).unwrap_or_default()
     }
 
-    /// Labels of every object of a role.
+    /// The labels of every object of a role.
     pub fn labels(&self, role: &str) -> [(&'static str, String); 3] {
         [
             (SESSION_LABEL, self.session.clone()),
@@ -129,13 +133,13 @@ impl Plan {
     }
 }
 
-/// True if the router decrypts, or has credentials that it must know when it sees them.
+/// Whether the router decrypts connections, or has credentials that it must recognize.
 pub fn inspects(resolved: &Resolved) -> bool {
     let policy = &resolved.policy;
     resolved.sandbox_enabled.value && (!policy.credentials.is_empty() || !leaves(policy).is_empty())
 }
 
-/// Makes the plan. Errors only where the input cannot be planned at all.
+/// Makes the plan. Fails only if the input cannot be planned at all.
 pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
     let Request { resolved, session, command, attempt, keeper } = request;
     if !session_is_valid(session) {

@@ -1,7 +1,7 @@
-//! Files and positions in them: the floor everything else stands on.
+//! Files and positions in them, the basis of everything else.
 //!
-//! Purpose: turn byte offsets into `file:line:column` and keep a value together with the place that gave it.
-//! May depend on: nothing of this crate.
+//! Turns byte offsets into `file:line:column`, and keeps a value together with the place that gave it. Depends on
+//! nothing else in this crate.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,45 +9,45 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Index of a file in a [`SourceMap`].
+/// The index of a file in a [`SourceMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(u32);
 
-/// A half-open byte range `[start, end)` in one file.
+/// A half-open byte range `[start, end)` in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// The file the bytes are in.
+    /// The file.
     pub file: FileId,
-    /// First byte, counted from 0.
+    /// The first byte, counted from 0.
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
 }
 
-/// A place for people: what a permission in the plan points back to.
+/// A place for people: what a permission in the plan refers to.
 ///
 /// `file` is a label that is the same on every machine (`.sandboxc/sandbox.yaml`, `server.yaml`, `allowed-hosts`,
-/// `environment`, `command line`, `built in`), so that emitted bytes do not depend on where a home directory is.
+/// `environment`, `command line`, `built in`), so that emitted bytes do not depend on the location of a home directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// Label of the file.
+    /// The label of the file.
     pub file: String,
-    /// Line, counted from 1; 0 for places that have no lines.
+    /// The line, counted from 1; 0 for places without lines.
     pub line: u32,
-    /// Column in characters, counted from 1; 0 for places that have no columns. Not written out: a reader of emitted
-    /// output wants the line, and columns would change with the order of keys.
+    /// The column in characters, counted from 1; 0 for places without columns. It is not serialized: readers of emitted
+    /// output want the line, and columns would change with the order of keys.
     #[serde(skip)]
     pub column: u32,
 }
 
 impl Place {
-    /// The place of a value that nobody wrote: a built-in default.
+    /// The place of a built-in default.
     pub fn built_in() -> Self {
         Self { file: "built in".to_owned(), line: 0, column: 0 }
     }
 
-    /// `file:line`, or just the label where there are no lines.
+    /// `file:line`, or only the label if there are no lines.
     pub fn short(&self) -> String {
         if self.line == 0 { self.file.clone() } else { format!("{}:{}", self.file, self.line) }
     }
@@ -59,7 +59,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A value and the bytes that gave it.
+/// A value and its bytes in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located<T> {
     /// The value.
@@ -74,13 +74,13 @@ impl<T> Located<T> {
         Self { value, span }
     }
 
-    /// The same span around a different value.
+    /// The same span with a different value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Located<U> {
         Located { value: f(self.value), span: self.span }
     }
 }
 
-/// A value and the [`Place`] that gave it: what leaves `config`, free of any [`SourceMap`].
+/// A value and its [`Place`]: what leaves `config`, without a [`SourceMap`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sourced<T> {
     /// The value.
@@ -101,14 +101,15 @@ impl<T> Sourced<T> {
     }
 }
 
-/// One file as read: its path for diagnostics, its label for emitted output, its text.
+/// A file: its path for diagnostics, its label for emitted output, its text.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     path: PathBuf,
     label: String,
     text: String,
     line_starts: Vec<usize>,
-    /// Characters before each block of [`BLOCK`] bytes: columns in long lines cost no more than in short ones.
+    /// The number of characters before each block of [`BLOCK`] bytes, so that columns in long lines cost no more than
+    /// in short ones.
     chars_before: Vec<usize>,
     /// What is never shown: values of secrets.
     hidden: Vec<Range<usize>>,
@@ -121,27 +122,27 @@ fn count_chars(bytes: &[u8]) -> usize {
 }
 
 impl SourceFile {
-    /// The path as the user knows it; diagnostics show this one.
+    /// The path as the user knows it, for diagnostics.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The machine-independent label; emitted output shows this one.
+    /// The machine-independent label, for emitted output.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// The text as read.
+    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The bytes that are never shown, sorted and apart from each other.
+    /// The byte ranges that are never shown, sorted and disjoint.
     pub fn hidden(&self) -> &[Range<usize>] {
         &self.hidden
     }
 
-    /// Characters before a byte offset.
+    /// The number of characters before a byte offset.
     fn chars_until(&self, offset: usize) -> usize {
         let block = offset / BLOCK;
         let rest = self.text.as_bytes().get(block * BLOCK..offset).unwrap_or(&[]);
@@ -149,7 +150,7 @@ impl SourceFile {
     }
 }
 
-/// All files of one run. Cheap to look up, never removes.
+/// All files of a run. Files are never removed.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     files: Vec<SourceFile>,
@@ -161,7 +162,7 @@ impl SourceMap {
         Self::default()
     }
 
-    /// Adds a file. Virtual files (`environment`, `command line`) are added the same way, one line an item.
+    /// Adds a file. Virtual files (`environment`, `command line`) are added the same way, with one line per item.
     pub fn add(&mut self, path: impl Into<PathBuf>, label: impl Into<String>, text: impl Into<String>) -> FileId {
         let text = text.into();
         let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(i, _)| i + 1)).collect();
@@ -180,7 +181,7 @@ impl SourceMap {
         id
     }
 
-    /// Says that the bytes of a span are never to be shown.
+    /// Marks the bytes of a span as never to be shown.
     pub fn hide(&mut self, span: Span) {
         let Some(file) = self.files.get_mut(span.file.0 as usize) else { return };
         file.hidden.push(span.start..span.end);
@@ -195,12 +196,13 @@ impl SourceMap {
         file.hidden = apart;
     }
 
-    /// The file behind an id of this map.
+    /// The file with this id.
     pub fn file(&self, id: FileId) -> Option<&SourceFile> {
         self.files.get(id.0 as usize)
     }
 
-    /// Line and column (in characters), both counted from 1, of a byte offset; past the end means the end.
+    /// The line and column (in characters) of a byte offset, both counted from 1. An offset past the end counts as the
+    /// end.
     pub fn line_column(&self, file: FileId, offset: usize) -> (u32, u32) {
         let Some(source) = self.file(file) else { return (0, 0) };
         let mut offset = offset.min(source.text.len());
@@ -229,7 +231,7 @@ impl SourceMap {
         Place { file, line, column }
     }
 
-    /// Turns a located value into one that carries its place.
+    /// Turns a value with a span into one with a place.
     pub fn sourced<T>(&self, located: Located<T>) -> Sourced<T> {
         Sourced { from: self.place(located.span), value: located.value }
     }

@@ -1,9 +1,9 @@
-//! Characters that a terminal acts on or does not show, made visible.
+//! Makes visible the characters that a terminal acts on or hides.
 //!
-//! Paths, names and messages come from strangers. Whatever shows them to a person (`cli`, the header of a manifest, diagnostics) writes
-//! them through this module. May depend on nothing.
+//! Paths, names and messages come from strangers. Whatever shows them to a person (`cli`, the header of a manifest,
+//! diagnostics) uses this module. Depends on nothing.
 
-/// True for characters that can hide or reorder text: controls, line separators, bidirectional overrides.
+/// Whether a character can hide or reorder text: controls, line separators, bidirectional overrides.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
@@ -11,7 +11,8 @@ pub fn is_hidden(c: char) -> bool {
         || ('\u{2066}'..='\u{2069}').contains(&c)
 }
 
-/// The text with hidden characters written as `\u{…}`. Everything that a stranger named goes through it before it is shown.
+/// Returns the text with hidden characters written as `\u{…}`. Everything that a stranger named goes through this
+/// before it is shown.
 pub fn escaped(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
         if is_hidden(c) {
@@ -23,8 +24,8 @@ pub fn escaped(text: &str) -> String {
     })
 }
 
-/// The text with hidden characters replaced by visible ones of the same length, so that offsets stay right. Tabs and
-/// line feeds stay, and so do one-byte controls: the drawing library replaces all of these itself.
+/// Returns the text with hidden characters replaced by visible ones of the same length, so that offsets stay correct.
+/// Tabs, line feeds and one-byte controls stay: the rendering library replaces them itself.
 pub(crate) fn masked(text: &str) -> String {
     let mask = |c: char| match c.len_utf8() {
         2 if is_hidden(c) => '\u{bf}',

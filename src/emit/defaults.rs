@@ -1,9 +1,8 @@
-//! podman's own defaults, which would reach into every container if nobody said otherwise: how each way of starting one
-//! keeps them out.
+//! Overrides podman's own defaults, which would otherwise apply to every container.
 //!
-//! `containers.conf` and its drop-ins can add volumes, devices, variables, capabilities or hooks to every container, or take
-//! its seccomp profile away; `mounts.conf` adds files of the host. Ours is read last (`CONTAINERS_CONF_OVERRIDE`,
-//! containers.conf(5)) and sets each of those keys back. What the host needs (storage, runtime, registries, networks,
+//! `containers.conf` and its drop-ins can add volumes, devices, variables, capabilities or hooks to every container, or
+//! remove its seccomp profile; `mounts.conf` adds files of the host. Our file is read last (`CONTAINERS_CONF_OVERRIDE`,
+//! containers.conf(5)) and resets each of those keys. What the host needs (storage, runtime, registries, networks,
 //! cgroups, helpers) stays as it is.
 
 use super::File;
@@ -14,12 +13,12 @@ pub const CONF: &str = "containers.conf";
 /// The variable that makes podman read a file after all others (containers-common 0.52, podman 4.5).
 pub const CONF_VARIABLE: &str = "CONTAINERS_CONF_OVERRIDE";
 
-/// Options that stand before the verb of every call: no file of `mounts.conf` (containers-mounts.conf(5)) is copied into a
-/// container, since the list is read from here.
+/// Options that come before the verb of every call: podman reads the list of files to copy into containers from here
+/// instead of `mounts.conf` (containers-mounts.conf(5)).
 pub const GLOBAL_ARGS: [&str; 1] = ["--default-mounts-file=/dev/null"];
 
-/// The only variables that podman gets: where its programs, its storage and the user's systemd are. `CONTAINERS_CONF` is read
-/// in place of the host's own files, and ours after it.
+/// The only variables that podman gets: where its programs, its storage and the user's systemd are. podman reads
+/// `CONTAINERS_CONF` in place of the host's own files, and our file after it.
 pub const KEPT_VARIABLES: [&str; 15] = [
     "PATH",
     "HOME",
@@ -44,12 +43,12 @@ const BUILD_CAPABILITIES: &str = "[\"CHOWN\", \"DAC_OVERRIDE\", \"FOWNER\", \"FS
 
 const NO_CAPABILITIES: &str = "default_capabilities = [{append=false}]";
 
-/// What it says for sandboxes.
+/// The text for sandboxes.
 pub const fn text() -> &'static str {
     include_str!("../../templates/containers.conf")
 }
 
-/// What it says for builds, whose steps install packages and may need the host's proxy.
+/// The text for builds, whose steps install packages and may need the host's proxy.
 pub fn for_builds() -> String {
     text()
         .replace(NO_CAPABILITIES, &format!("default_capabilities = {BUILD_CAPABILITIES}"))

@@ -1,13 +1,13 @@
 //! A file of the compiled tree.
 
-/// One emitted file. Everything that will run is in such files; nothing else of ours is mounted anywhere.
+/// An emitted file. Everything that will run is in such files; nothing else of ours is mounted anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     /// Path in the tree, e.g. `router/nginx.conf`.
     pub path: String,
-    /// True for scripts that are to be executed from the tree.
+    /// Whether it is a script to execute from the tree.
     pub executable: bool,
-    /// Content.
+    /// The content.
     pub text: String,
 }
 
@@ -17,7 +17,7 @@ impl File {
         Self { path: path.into(), executable: false, text: text.into() }
     }
 
-    /// Its name without directories: the key in a `ConfigMap` and the name under the mount point.
+    /// The name without directories: the key in a `ConfigMap`, and the name below the mount point.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }

@@ -1,4 +1,5 @@
-//! The comment at the top of a manifest: what it is, how to apply it, what it permits and who said so.
+//! The comment at the top of a manifest: what it is, how to apply it, and what it permits, with the place of each
+//! permission.
 
 use std::fmt::Write as _;
 
@@ -15,7 +16,7 @@ pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
     match &plan.network {
         Some(net) => {
             text.push_str(
-                "# Apply (without --network the gate stops the agent pod: it starts only where no route leads out):\n",
+                "# Apply (without --network, the gate stops the agent pod, which only starts without a default route):\n",
             );
             for call in super::network::create_args(plan) {
                 let _ = writeln!(text, "#   podman {}", call.join(" "));
@@ -26,7 +27,8 @@ pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
                 "#   podman kube play --start=false --network {} --ip {} --ip {} --no-hosts -\n#   podman network connect {} {}",
                 names.internal_network, net.router_address, net.agent_address, names.egress_network, names.router_infra,
             );
-            // The command must not run before its way out is there: containers of a pod start in no order.
+            // The command must not start before the router is ready. The containers of a pod start in no particular
+            // order.
             let _ = writeln!(text, "#   podman pod start {}", names.router_pod);
             if let Some(ready) = plan.router.as_ref().and_then(|pod| pod.main.ready.as_deref()) {
                 let (router, ready) = (names.router_container(), line(ready));
@@ -39,13 +41,15 @@ pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
                 names.agent_pod
             );
         }
-        None => text.push_str("# THE NETWORK SANDBOX IS OFF: the agent reaches everything that this host reaches.\n"),
+        None => {
+            text.push_str("# THE NETWORK SANDBOX IS OFF: the agent can reach everything that this host can reach.\n");
+        }
     }
     let parts = plan.secret_names();
     if !parts.is_empty() {
         text.push_str(
-            "#\n# Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets\n\
-             # that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.\n",
+            "#\n# Before that, once, create the secrets that this manifest refers to: `sandboxc secrets … | podman kube play -`, with the\n\
+             # arguments of `compile`. Keys are valid for one year. podman stores secrets in files; `sandboxc run` keeps them in memory.\n",
         );
     }
     for name in &parts {
@@ -54,42 +58,42 @@ pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
     text.push_str(&removal(plan, &parts));
     let gaps = limit_gaps(plan, podman);
     if !gaps.is_empty() {
-        text.push_str("#\n# Limits that this manifest alone does not keep:\n");
+        text.push_str("#\n# Limits that this manifest alone does not enforce:\n");
     }
     for gap in gaps {
         let _ = writeln!(text, "#   {}: {}", gap.limit, gap.why);
     }
     let gaps = if *sources == Sources::Named { mount_gaps(plan) } else { Vec::new() };
     if !gaps.is_empty() {
-        let _ = writeln!(text, "#\n# Mounts that this manifest alone does not keep: {MOUNT_GAP}:");
+        let _ = writeln!(text, "#\n# Mounts that this manifest alone cannot protect: {MOUNT_GAP}:");
     }
     for gap in gaps {
         let _ = writeln!(text, "#   {}", escaped(&gap));
     }
     text.push_str(
-        "#\n# What podman adds to every container by itself (volumes, devices, variables, hooks and the like of containers.conf and\n\
-         # mounts.conf) is kept out by `sandboxc run`, the script target and units. A bare `kube play` keeps it out if it runs with the\n\
-         # containers.conf that `compile -o DIR` writes, and it compares nothing with this plan afterwards:\n",
+        "#\n# containers.conf and mounts.conf can add volumes, devices, variables, hooks and more to every container. `sandboxc run`, the\n\
+         # script target and units override that. A bare `kube play` does so only with the containers.conf that `compile -o DIR`\n\
+         # writes, and it does not compare the containers with this plan afterwards:\n",
     );
     let options = defaults::GLOBAL_ARGS.join(" ");
     let _ = writeln!(text, "#   {}=DIR/{} podman {options} kube play …", defaults::CONF_VARIABLE, defaults::CONF);
     if plan.network.is_some() {
-        text.push_str("# The forwarder has no limits of its own there.\n");
+        text.push_str("# With a bare `kube play`, the forwarder has no limits of its own.\n");
     }
-    text.push_str("#\n# Permissions, and where each was given:\n");
+    text.push_str("#\n# Permissions, with the file and line of each:\n");
     for line in permissions(plan).lines() {
         let _ = writeln!(text, "# {line}");
     }
     text
 }
 
-/// How to take it down. podman makes a volume of each secret and `ConfigMap`, which `kube down` keeps; with `--force` it
-/// would remove the home volume too, which is not this plan's own.
+/// How to remove everything. podman creates a volume for each secret and `ConfigMap`, which `kube down` keeps. With
+/// `--force`, it would also remove the home volume, which does not belong to this plan alone.
 fn removal(plan: &Plan, secrets: &[String]) -> String {
     let names = &plan.names;
     let mut volumes = secrets.to_vec();
     let mut text =
-        "#\n# Take it down (not with --force, which takes the home volume too):\n#   podman kube down -\n".to_owned();
+        "#\n# Remove (not with --force, which also removes the home volume):\n#   podman kube down -\n".to_owned();
     if plan.network.is_some() {
         let _ = writeln!(text, "#   podman network rm {}", names.internal_network);
         volumes.extend([names.router_files.clone(), names.agent_files.clone()]);

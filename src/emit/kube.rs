@@ -1,7 +1,7 @@
 //! The kube play stream: `ConfigMap`s with our files, the router pod, the agent pod.
 //!
-//! Only fields that podman's kube play honours are emitted (its own copy of the types is a subset; unknown fields are
-//! ignored without a word, so a test keeps the list).
+//! Only fields that podman's kube play supports are emitted. Its own copy of the types is a subset, and it silently
+//! ignores unknown fields, so a test checks the list.
 
 mod container;
 mod volume;
@@ -26,7 +26,7 @@ use super::{EmitError, File, Podman};
 pub struct Stream {
     /// The comment at the top: what it is, how to apply it, every permission.
     pub header: String,
-    /// The router pod; `None` in the break-glass.
+    /// The router pod; `None` if the network sandbox is off.
     pub router: Option<Documents>,
     /// The agent pod.
     pub agent: Documents,
@@ -42,15 +42,15 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Both, to be played on their own.
+    /// The text of both, to be played on its own.
     pub fn text(&self) -> String {
         format!("{}---\n{}", self.pod, self.files)
     }
 }
 
 impl Stream {
-    /// The one stream, in the order in which it is read: the pods right after the header, the files that they mount at the
-    /// end. kube play makes `ConfigMap`s before pods wherever they stand (podman play.go, `sortKubeKinds`).
+    /// The stream in reading order: the pods right after the header, then the files that they mount. kube play creates
+    /// `ConfigMap`s before pods, in whatever order they appear (podman play.go, `sortKubeKinds`).
     pub fn text(&self) -> String {
         let all = || self.router.iter().chain([&self.agent]);
         let documents: Vec<&str> = all()
@@ -61,7 +61,7 @@ impl Stream {
     }
 }
 
-/// Writes the stream below a header. `router_files` and `agent_files` are what the router emitter made.
+/// Writes the stream below a header. `router_files` and `agent_files` come from the router emitter.
 pub fn stream(
     plan: &Plan,
     podman: Podman,
@@ -74,7 +74,7 @@ pub fn stream(
         return Err(EmitError::TooOld(podman));
     }
     if let Some(MaterialStore::Service(_)) = plan.materials.as_ref().map(|materials| &materials.store) {
-        return Err(EmitError::Internal("a manifest has no service that could keep its secrets".to_owned()));
+        return Err(EmitError::Internal("a manifest has no service that could hold its secrets".to_owned()));
     }
     let maker = Maker { plan, podman, sources };
     let names = &plan.names;
@@ -153,8 +153,9 @@ impl Maker<'_> {
     }
 }
 
-/// An annotation counts for every container of its pod, so it can only say what holds for all of them. podman hands these to the
-/// runtime as they are, and that to systemd (crun(1), runc's `systemd.md`); one that a controller is missing for has no effect.
+/// An annotation applies to every container of its pod, so it can only express what holds for all of them. podman
+/// passes these to the runtime unchanged, which passes them to systemd (crun(1), runc's `systemd.md`). Without the
+/// controller, they have no effect.
 fn ceiling(pod: &Pod) -> Vec<(String, String)> {
     let mut all = pod.containers().map(|container| container.ceiling);
     let Some(first) = all.next().flatten().filter(|first| all.all(|other| other == Some(*first))) else {
@@ -176,13 +177,13 @@ fn dns_config(dns: Dns) -> PodDNSConfig {
     PodDNSConfig { nameservers: Some(vec![server.to_string()]), options: Some(vec![option]), searches: None }
 }
 
-/// kube play reads what follows a colon in a mount path as mount options.
+/// kube play parses what follows a colon in a mount path as mount options.
 fn path_text(path: &Path) -> Result<String, EmitError> {
     let refuse =
         |why: &str| EmitError::CannotKeep { what: format!("the path {}", path.display()), why: why.to_owned() };
-    let text = path.to_str().ok_or_else(|| refuse("it is not UTF-8, which YAML cannot carry"))?;
+    let text = path.to_str().ok_or_else(|| refuse("it is not UTF-8, which YAML requires"))?;
     if text.contains(':') {
-        return Err(refuse("it contains a colon, which kube play takes for mount options; rename the directory"));
+        return Err(refuse("kube play would parse what follows the colon as mount options; rename the directory"));
     }
     Ok(text.to_owned())
 }

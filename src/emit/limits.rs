@@ -1,4 +1,4 @@
-//! Limits that kube play cannot keep by itself, and the `podman update` that keeps them on the created container.
+//! Limits that kube play cannot enforce, and the `podman update` calls that set them on created containers.
 
 use crate::config::Limits;
 use crate::plan::Plan;
@@ -6,17 +6,17 @@ use crate::plan::pod::{Ceiling, Container, Pod, Role};
 
 use super::Podman;
 
-/// A limit that the manifest alone does not keep.
+/// A limit that the manifest alone does not enforce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitGap {
     /// `pids_limit`, `no swap`, `timeout`.
     pub limit: &'static str,
-    /// Why, and what keeps it.
+    /// Why, and what enforces it.
     pub why: String,
 }
 
-/// What kube play of this version does not keep of what was asked for (podman #13102 for swap, #24418 for pids; `activeDeadlineSeconds`
-/// is ignored by every version).
+/// The requested limits that kube play of this version does not enforce (podman #13102 for swap, #24418 for pids; every
+/// version ignores `activeDeadlineSeconds`).
 pub fn limit_gaps(plan: &Plan, podman: Podman) -> Vec<LimitGap> {
     let limits = &plan.agent.main.limits;
     let mut gaps = Vec::new();
@@ -24,23 +24,23 @@ pub fn limit_gaps(plan: &Plan, podman: Podman) -> Vec<LimitGap> {
     if limits.memory.is_some() {
         add(
             "no swap",
-            "kube play sets no swap limit; `sandboxc run` and the script target set it with `podman update` before the start",
+            "kube play does not limit swap; `sandboxc run` and the script target do, with `podman update` before the start",
         );
     }
     if limits.pids.is_some() && !podman.has_pids_annotation() {
         add(
             "pids_limit",
-            "kube play honours it since podman 5.5; `sandboxc run` and the script target set it with `podman update` before the start",
+            "kube play supports it since podman 5.5; `sandboxc run` and the script target set it with `podman update` before the start",
         );
     }
     if limits.timeout.is_some() {
-        add("timeout", "kube play has none; `sandboxc run` and the script target end the container when it is over");
+        add("timeout", "kube play does not support it; `sandboxc run` and the script target do");
     }
     gaps
 }
 
-/// Arguments of `systemctl --user set-property` for the scope of a running container, behind the scope's name: what no
-/// annotation of its pod can say for it alone. A property whose controller is missing has no effect.
+/// Arguments of `systemctl --user set-property` for the scope of a running container, after the scope's name. They set
+/// what an annotation of the pod cannot set for a single container. A property without its controller has no effect.
 pub fn ceiling_args(pod: &Pod) -> Vec<(String, [String; 4])> {
     let in_annotations = pod.containers().all(|container| container.ceiling == pod.main.ceiling);
     let own = pod.containers().filter(|container| !in_annotations && container.role != Role::Gate);
@@ -57,8 +57,8 @@ pub fn ceiling_args(pod: &Pod) -> Vec<(String, [String; 4])> {
     own.filter_map(args).collect()
 }
 
-/// Arguments of the `podman update` calls that must come between creation and start of a pod: one for each container
-/// that has something to set.
+/// Arguments of the `podman update` calls that are needed between creation and start of a pod: one for each container
+/// with limits to set.
 pub fn update_args(pod: &Pod) -> Vec<Vec<String>> {
     let call = |container: &Container| {
         let Limits { timeout: _, memory, cpus: _, pids } = &container.limits;
@@ -68,7 +68,7 @@ pub fn update_args(pod: &Pod) -> Vec<Vec<String>> {
         }
         if let Some(memory) = memory {
             args.push(format!("--memory={}", memory.value));
-            // Equal to the memory limit means no swap (podman-update(1)).
+            // A limit equal to the memory limit means no swap (podman-update(1)).
             args.push(format!("--memory-swap={}", memory.value));
         }
         (args.len() > 1).then(|| {

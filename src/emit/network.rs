@@ -1,15 +1,16 @@
-//! Networks. Podman has no declarative form besides Quadlet, so their definition is the command that makes them.
+//! Networks. podman has no declarative form for them except Quadlet, so they are defined by the command that creates
+//! them.
 
 use crate::plan::{Plan, SESSION_LABEL};
 
 use super::File;
 use super::shell::line;
 
-/// Arguments of the `podman` calls that make the networks; the calls do not depend on each other.
+/// Arguments of the `podman` calls that create the networks. The calls do not depend on each other.
 pub fn create_args(plan: &Plan) -> Vec<Vec<String>> {
     let mut calls = vec![egress_args(plan)];
     if let Some(net) = &plan.network {
-        // Without DNS the bridge gets no address at all, so nothing of the host is on it (netavark create_config).
+        // Without DNS, the bridge gets no address at all, so nothing of the host is on it (netavark create_config).
         calls.push(words(&[
             "network",
             "create",
@@ -25,7 +26,7 @@ pub fn create_args(plan: &Plan) -> Vec<Vec<String>> {
     calls
 }
 
-/// Shared by all sessions with this definition, hence `--ignore`; the hash in its name stands for its settings.
+/// Shared by all sessions with the same definition, hence `--ignore`. The hash in its name identifies its settings.
 fn egress_args(plan: &Plan) -> Vec<String> {
     let subnet = plan.names.egress_subnet.to_string();
     words(&[
@@ -43,7 +44,7 @@ fn egress_args(plan: &Plan) -> Vec<String> {
     ])
 }
 
-/// `networks.sh`: the definitions as a script that makes them.
+/// `networks.sh`: a script that creates the networks.
 pub fn networks_file(plan: &Plan) -> File {
     let mut text =
         "#!/bin/sh\n# The networks of this sandbox. The first is shared and may exist already.\nset -eu\n".to_owned();

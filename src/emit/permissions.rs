@@ -1,11 +1,11 @@
-//! The list of permissions, as manifests and units show it.
+//! The list of permissions that manifests and units contain.
 
 use std::fmt::Write as _;
 
 use crate::plan::Plan;
 use crate::visible::escaped;
 
-/// Every permission and the place that gave it, one a line.
+/// Every permission and its place, one per line.
 pub(super) fn permissions(plan: &Plan) -> String {
     let mut text = String::new();
     for grant in &plan.grants {

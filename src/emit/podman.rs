@@ -1,11 +1,11 @@
-//! Versions of podman, and what each can be told.
+//! Versions of podman, and what each supports.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-/// A podman version, major and minor; a patch level never changes what may be emitted.
+/// A podman version, major and minor. The patch level never changes what may be emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Podman {
     major: u16,
@@ -13,16 +13,17 @@ pub struct Podman {
 }
 
 impl Podman {
-    /// The oldest that keeps the isolation promises: userns and sysctls of pods in YAML, netavark 1.14's
+    /// The oldest version that keeps the isolation promises: userns and sysctls of pods in YAML, and netavark 1.14's
     /// internal networks without forwarded DNS.
     pub const FLOOR: Self = Self { major: 5, minor: 4 };
 
-    /// A version.
+    /// Returns a version.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor }
     }
 
-    /// Since 5.5 `io.podman.annotations.pids-limit/<container>` is honoured (podman #24418); silently ignored before.
+    /// Since 5.5, podman applies `io.podman.annotations.pids-limit/<container>` (podman #24418); earlier versions
+    /// silently ignore it.
     pub fn has_pids_annotation(self) -> bool {
         self >= Self::new(5, 5)
     }
@@ -37,7 +38,7 @@ impl fmt::Display for Podman {
 impl FromStr for Podman {
     type Err = String;
 
-    /// Reads `5.4`, `5.4.2`, `6.0.0-rc1`, and the last word of `podman version 5.4.2`.
+    /// Parses `5.4`, `5.4.2`, `6.0.0-rc1`, and the last word of `podman version 5.4.2`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let word = text.split_whitespace().last().unwrap_or("");
         let mut parts = word.splitn(3, '.');

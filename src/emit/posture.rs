@@ -3,7 +3,7 @@
 use crate::config::Limits;
 use crate::plan::pod::{Container, Device, Label, Proc, Pull, Seccomp};
 
-/// Options for a trial with a container's rights, but without its environment, mounts and command.
+/// Options to try a container's permissions out, without its environment, mounts and command.
 pub fn posture_args(container: &Container) -> Vec<String> {
     let Container {
         role: _,

@@ -1,7 +1,7 @@
-//! The Quadlet target: one directory of units and the files they mount, for systemd's user manager.
+//! The Quadlet target: a directory of units and the files they mount, for the user's systemd.
 //!
-//! One unit is started, the agent's; it pulls in the others in order, and they end when it does, since nothing needs
-//! them any more (`StopWhenUnneeded=`). Its result is the command's exit code.
+//! Starting the agent's unit starts all others in order. They stop when it does, since nothing requires them any more
+//! (`StopWhenUnneeded=`). Its result is the command's exit code.
 //!
 //!     images, mounts, materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
 
@@ -26,18 +26,18 @@ pub use materials::PROGRAM_DIRS;
 use pin::PIN_ROLE;
 use unit::{Network, PodUnit, Relations, Volume};
 
-/// The directory of all sets, below the user's runtime directory. Not the one of the runners' sessions, where `gc` would
-/// take each for a dead session.
+/// The directory of all installed sandboxes, below the user's runtime directory. It is not the runners' registry, where
+/// `gc` would treat them as dead sessions.
 const HELD_IN: &str = "sandboxc-units";
 
-/// Seconds that a start may take. The first start of an image with shifted ids copies its layers, which took more than a
+/// The start timeout in seconds. The first start of an image with mapped ids copies its layers, which took more than a
 /// minute on a busy machine.
 const START_TIMEOUT: u32 = 300;
 
-/// Label on every container: the service that runs the sandbox, so that nobody takes it for a dead session's leftover.
+/// A label on every container with the service that runs the sandbox, so that it is not treated as a leftover.
 pub const UNIT_LABEL: &str = "io.sandboxc.unit";
 
-/// Names of the unit files of a plan and of the services that Quadlet makes of them.
+/// The names of a plan's unit files, and of the services that Quadlet generates from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Units {
     hash: String,
@@ -57,13 +57,13 @@ impl Units {
         format!("sandboxc-{}-{role}.service", self.hash)
     }
 
-    /// The one to start.
+    /// The unit to start.
     pub fn agent(&self) -> String {
         self.service("agent")
     }
 }
 
-/// The service that Quadlet makes of a unit file; `None` for any other file (podman-systemd.unit(5)).
+/// The service that Quadlet generates from a unit file; `None` for other files (podman-systemd.unit(5)).
 pub fn service_of(file_name: &str) -> Option<String> {
     let (stem, kind) = file_name.rsplit_once('.')?;
     match kind {
@@ -73,13 +73,13 @@ pub fn service_of(file_name: &str) -> Option<String> {
     }
 }
 
-/// All units of a plan, with the files they mount, in one directory that is named like the session.
+/// All units of a plan and the files they mount, in one directory with the session's name.
 pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>, EmitError> {
     if podman < Podman::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
     if runner_hash(&plan.names.agent_pod).is_some() {
-        return Err(EmitError::Internal("units carry their command themselves".to_owned()));
+        return Err(EmitError::Internal("units contain their command themselves".to_owned()));
     }
     let mut maker = Maker { plan, podman, units: Units::new(plan), router_image: Image::Reference };
     let mut files = vec![maker.egress()?, maker.pod()?];
@@ -103,15 +103,15 @@ pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>,
     Ok(files)
 }
 
-/// How the service of a container of ours runs.
+/// How the service of one of our containers runs.
 struct With<'a> {
     /// Roles that it requires.
     requires: &'a [&'a str],
-    /// It runs to its end before others start.
+    /// Whether it must end before others start.
     oneshot: bool,
 }
 
-/// Options of every call that makes containers.
+/// Options of every call that creates containers.
 fn global_args(w: &mut writer::Writer) -> Result<(), EmitError> {
     defaults::GLOBAL_ARGS.iter().try_for_each(|argument| w.set("GlobalArgs", argument))
 }
@@ -138,8 +138,9 @@ impl Maker<'_> {
         }
     }
 
-    /// podman of a service gets the defaults of this tree, and none of the variables that secrets are read from: its helpers
-    /// would keep them. The tree must lie where `install` puts it; elsewhere the file is missing, and nothing starts.
+    /// podman in a service gets this tree's defaults, and none of the variables that secrets are read from, since its
+    /// helpers would keep them. The tree must be where `install` puts it; elsewhere, the file is missing and nothing
+    /// starts.
     fn podman_environment(&self, w: &mut writer::Writer, conf: &str) -> Result<(), EmitError> {
         let Plan { session, secret_variables, .. } = self.plan;
         w.literal("Environment", &format!("{}=%E/containers/systemd/{session}/{conf}", defaults::CONF_VARIABLE));
@@ -173,8 +174,9 @@ impl Maker<'_> {
         Ok(File::new(self.units.file("egress", "network"), network.write(self.podman)?))
     }
 
-    /// Services that refuse a start. What nothing but the agent requires comes after them: if they fail, the agent's start is
-    /// called off, and systemd does not look again whether what has started for it is still needed.
+    /// Services that can refuse a start. What only the agent requires is ordered after them: if they fail, the agent's
+    /// start is canceled, and systemd does not check again whether other services that were started for it are still
+    /// needed.
     fn refusers(&self) -> Vec<&'static str> {
         [PIN_ROLE].into_iter().chain(self.keeper()).collect()
     }
@@ -191,7 +193,7 @@ impl Maker<'_> {
         Ok(files)
     }
 
-    /// The unit of a container of ours.
+    /// The unit of one of our containers.
     fn service(
         &self,
         what: &str,
@@ -231,7 +233,7 @@ impl Maker<'_> {
         pod.networks.iter().map(unit).collect()
     }
 
-    /// The pod comes after the router listens.
+    /// The pod starts after the router listens.
     fn pod(&self) -> Result<File, EmitError> {
         let requires: &[&str] = if self.plan.network.is_some() { &["router"] } else { &[] };
         let pod = PodUnit {
@@ -251,7 +253,7 @@ impl Maker<'_> {
         self.service(what, pod, standing, helper.ok_or_else(missing)?, with)
     }
 
-    /// Runs to its end before each start of forwarder and agent, which do not start unless it ends well.
+    /// Runs to its end before each start of forwarder and agent, which only start if it succeeds.
     fn gate(&self) -> Result<File, EmitError> {
         self.helper(Role::Gate, "Gate", &With { requires: &[], oneshot: true })
     }
@@ -260,7 +262,7 @@ impl Maker<'_> {
         self.helper(Role::Forwarder, "Forwarder", &With { requires: &["gate"], oneshot: false })
     }
 
-    /// One name for the whole set, for those who start and stop it by hand or let another unit want it.
+    /// A single name for the whole sandbox, for starting and stopping it by hand or from another unit.
     fn target(&self) -> Result<File, EmitError> {
         let description = format!("The sandbox {}", self.plan.session);
         let text = unit::target(self.podman, &description, &self.units.agent())?;

@@ -1,6 +1,6 @@
-//! `plan.json`: what a reviewer reads. Each container on a page, with every grant and the line that gave it.
+//! `plan.json`, the document for reviewers: one page per container, with every grant and the line that gave it.
 //!
-//! `install` reads it back from a compiled tree, so that it need not read units.
+//! `install` reads it from a compiled tree, so that it does not need to parse units.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::plan::{Grant, GrantKind, Part, Plan};
 use crate::source::{Place, Sourced};
 use crate::visible::is_hidden;
 
-/// Name of the file.
+/// The name of the file.
 pub const FILE: &str = "plan.json";
 
 /// The document.
@@ -24,65 +24,65 @@ pub const FILE: &str = "plan.json";
 pub struct Review {
     /// [`FORMAT_VERSION`](crate::plan::FORMAT_VERSION).
     pub format_version: u32,
-    /// Id of the session.
+    /// The session id.
     pub session: String,
-    /// Hash of the plan, part of every name.
+    /// The hash of the plan, part of every name.
     pub hash: String,
-    /// What must be read or made at each start, since no file holds it.
+    /// What must be read or created at each start, since no file may contain it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub materials: BTreeSet<Part>,
-    /// When it starts by itself.
+    /// The schedule, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// Its pods.
+    /// The pods.
     pub pods: Vec<PodReview>,
 }
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodReview {
-    /// Name in podman.
+    /// The name in podman.
     pub name: String,
-    /// Host name inside.
+    /// The host name inside.
     pub host_name: String,
-    /// Names of its networks, and its address there.
+    /// The networks, with the pod's address in each.
     pub networks: Vec<String>,
-    /// Its resolver.
+    /// The resolver.
     pub dns: String,
-    /// User namespace.
+    /// The user namespace.
     pub userns: String,
     /// Kernel parameters.
     pub sysctls: Vec<String>,
-    /// Its containers, in the order in which they start.
+    /// The containers, in the order in which they start.
     pub containers: Vec<ContainerReview>,
 }
 
 /// A container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerReview {
-    /// What it is for.
+    /// The container's role.
     pub container: Role,
-    /// Reference of its image.
+    /// The image's reference.
     pub image: String,
-    /// Where the image was named.
+    /// Where the image was configured.
     pub image_from: String,
-    /// How the repo's Containerfile is built, if the image is made from it.
+    /// How the image is built, if it comes from the repo's Containerfile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
-    /// Whether podman may fetch the image.
+    /// Whether podman may pull the image.
     pub pull: String,
     /// The command.
     pub command: Vec<String>,
-    /// Directory that it starts in.
+    /// The working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
     /// uid and gid.
     pub user: u32,
     /// Capabilities; all others are dropped.
     pub capabilities: Vec<String>,
-    /// Read-only root file system.
+    /// Whether the root file system is read-only.
     pub read_only_root: bool,
-    /// podman's init is PID 1.
+    /// Whether podman's init is PID 1.
     pub init: bool,
     /// What confines it: `SELinux` label, seccomp profile, masks of `/proc`.
     pub confinement: Vec<String>,
@@ -99,17 +99,17 @@ pub struct ContainerReview {
     /// Variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// What else was granted.
+    /// Everything else that was granted.
     pub grants: Vec<String>,
 }
 
-/// How an image of the repo's is built.
+/// How an image from the repo is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Build {
     /// From the Containerfile alone, which a unit can do.
     Alone,
-    /// With files beside the Containerfile, which only `sandboxc image build` can do.
+    /// With files next to the Containerfile, which only `sandboxc image build` can do.
     WithContext,
 }
 
@@ -119,8 +119,8 @@ pub fn file(plan: &Plan) -> Result<File, EmitError> {
     Ok(File::new(FILE, visible(&text) + "\n"))
 }
 
-/// JSON with hidden characters as escapes, which read back as the same text. They are all in the basic plane, and none but
-/// line feeds stands outside of strings.
+/// JSON with hidden characters as escapes, which parse to the same text. All of them are in the basic plane, and only
+/// line feeds occur outside of strings.
 fn visible(json: &str) -> String {
     json.chars().fold(String::with_capacity(json.len()), |mut out, c| {
         if c != '\n' && is_hidden(c) {
@@ -235,7 +235,7 @@ fn container(plan: &Plan, container: &Container) -> ContainerReview {
     }
 }
 
-/// True if the grant belongs to the container and is none of its other lines.
+/// Whether the grant belongs to the container and has no line of its own.
 fn is_of(plan: &Plan, grant: &Grant, role: Role) -> bool {
     let decides = if plan.router.is_some() { Role::Router } else { Role::Agent };
     match grant.kind {
@@ -318,8 +318,8 @@ fn mount(mount: &Mount) -> String {
     words.extend(options.iter().map(|option| option.word()));
     words.extend(relabel.then_some("relabeled"));
     words.extend(match mount.source {
-        Source::StandIn { stand: Stand::Directory, .. } => Some("an empty directory made first"),
-        Source::StandIn { stand: Stand::File, .. } => Some("an empty file made first"),
+        Source::StandIn { stand: Stand::Directory, .. } => Some("an empty directory, created if missing"),
+        Source::StandIn { stand: Stand::File, .. } => Some("an empty file, created if missing"),
         _ => None,
     });
     with_place(&format!("{source} at {}, {}", target.display(), words.join(", ")), from)

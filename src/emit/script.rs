@@ -1,4 +1,4 @@
-//! The script target: the whole recipe in one POSIX shell file that runs without sandboxc.
+//! The script target: everything in one POSIX shell file that runs without sandboxc.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::shell::{line, quote};
 use super::template::environment;
 use super::{EmitError, File, ceiling_args, defaults, network, pin, update_args};
 
-/// Writes the script around a manifest whose agent carries its command itself.
+/// Writes the script around a manifest whose agent contains its command.
 pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
     let names = &plan.names;
     let networks: Vec<String> = network::create_args(plan).iter().map(|call| line(call)).collect();
@@ -63,14 +63,14 @@ fn volumes(plan: &Plan) -> Vec<String> {
     plan.agent.main.mounts.iter().filter_map(|mount| named(&mount.source)).collect()
 }
 
-/// The images of registries, each once.
+/// Images from registries, without duplicates.
 fn pulls(plan: &Plan) -> Vec<String> {
     let containers = plan.pods().flat_map(Pod::containers).filter(|container| container.pull == Pull::Missing);
     let images: BTreeSet<&str> = containers.map(|container| container.image.value.reference()).collect();
     images.into_iter().map(quote).collect()
 }
 
-/// A here-document end that is no line of the text.
+/// A delimiter for a here-document that is not a line of the text.
 fn marker(text: &str) -> String {
     let mut marker = "END_OF_MANIFEST".to_owned();
     while text.lines().any(|line| line == marker) {

@@ -1,6 +1,6 @@
-//! Words of a POSIX shell.
+//! Quoting for POSIX shells.
 
-/// A word for a shell; plain words stay as they are.
+/// Quotes a word; plain words stay as they are.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -9,7 +9,7 @@ pub fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The words of a command line.
+/// Quotes the words of a command line.
 pub fn line(words: &[String]) -> String {
     words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }

@@ -1,11 +1,11 @@
-//! The one set-up of templates: strict, so that an undefined name is an error and not an empty text.
+//! Sets up templates strictly: an undefined name is an error, not an empty text.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 
 use super::EmitError;
 
-/// An environment for templates whose statements stand on lines of their own.
+/// An environment for templates whose statements are on lines of their own.
 pub(super) fn environment() -> Result<Environment<'static>, EmitError> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
     let mut env = Environment::new();

@@ -8,18 +8,18 @@ use super::kube::{self, Stream};
 use super::pin::{self, Sources};
 use super::{EmitError, File, Podman, defaults, header, network, quadlet, review, router, script};
 
-/// Everything that one plan compiles to.
+/// Everything that a plan compiles to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiled {
     /// The kube play stream.
     pub stream: Stream,
-    /// Files of the router, as mounted.
+    /// The router's files, as mounted.
     pub router_files: Vec<File>,
-    /// Files of the agent pod, as mounted.
+    /// The agent pod's files, as mounted.
     pub agent_files: Vec<File>,
 }
 
-/// Compiles a plan for a podman.
+/// Compiles a plan for a podman version.
 pub fn compile(plan: &Plan, podman: Podman) -> Result<Compiled, EmitError> {
     let (router_files, agent_files) = mounted(plan)?;
     let stream = stream(plan, podman, &Sources::Named, &router_files, &agent_files)?;
@@ -43,7 +43,7 @@ fn stream(
     kube::stream(plan, podman, sources, header::header(plan, podman, sources), router_files, agent_files)
 }
 
-/// The Quadlet tree of a plan: one directory that is named like the session, sorted by path.
+/// The Quadlet tree of a plan: one directory with the session's name, sorted by path.
 pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
     let (mut files, agent_files) = mounted(plan)?;
     files.extend(agent_files);
@@ -70,7 +70,7 @@ fn enforceable(plan: &Plan) -> Result<(), EmitError> {
     Ok(())
 }
 
-/// Files of the router and of the agent pod.
+/// The files of the router and of the agent pod.
 fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
     enforceable(plan)?;
     let (router_files, mut agent_files) = match &plan.network {
@@ -80,7 +80,7 @@ fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
     let host_name = plan.agent.host_name;
     agent_files.push(File::new("agent/hosts", format!("127.0.0.1\tlocalhost {host_name}\n")));
     agent_files.push(File::new("agent/hostname", format!("{host_name}\n")));
-    // Programs ask whether it is there, not what it says.
+    // Programs check whether it exists, not its content.
     agent_files.push(File::new("agent/containerenv", ""));
     if let Some(Dns { server, ndots }) = plan.agent.dns {
         agent_files.push(File::new("agent/resolv.conf", format!("nameserver {server}\noptions ndots:{ndots}\n")));

@@ -1,4 +1,4 @@
-//! What the config gives the agent: what its container is made of, and part of the hash in every name.
+//! What the config gives the agent: the input of its container, and part of the hash in every name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,43 +14,43 @@ use super::trust;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
-    /// This command is the container's own: for manifests that others apply.
+    /// The command, for manifests that others apply.
     Run(Vec<String>),
-    /// Nothing: PID 1 is podman's init, pausing, and the runner executes the command in it with the caller's streams
-    /// (kube play ignores `stdin`). Needs no tool in the image.
+    /// Only podman's init, pausing. The runner executes the command in the container with the caller's streams (kube
+    /// play ignores `stdin`). Needs no tool in the image.
     Hold,
 }
 
 /// The agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Agent {
-    /// Its image.
+    /// The image.
     pub image: Sourced<ImageSource>,
     /// What it runs.
     pub command: Command,
-    /// Who it is.
+    /// The identity.
     pub identity: Sourced<Identity>,
-    /// The directory of the host that it sees.
+    /// The workspace.
     pub workspace: Workspace,
     /// Further mounts.
     pub mounts: Vec<Mount>,
-    /// Its whole environment besides what the image sets.
+    /// The environment besides what the image sets.
     pub env: BTreeMap<String, Sourced<String>>,
-    /// Names of the variables that are plain secrets.
+    /// The names of the variables that are plain secrets.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub secrets: BTreeSet<String>,
-    /// Its home.
+    /// The home volume.
     pub home: Home,
-    /// Its limits.
+    /// The limits.
     pub limits: Limits,
 }
 
-/// The named volume that outlives sessions.
+/// A named volume that outlives sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Home {
-    /// Name of the volume.
+    /// The name of the volume.
     pub volume: Sourced<String>,
-    /// Where it is mounted, and `$HOME`.
+    /// Where it is mounted, which is also `$HOME`.
     pub target: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! The list of permissions that a reviewer reads first.
+//! The list of permissions for reviewers.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use super::pod::capabilities_of;
 /// What a permission is about, in the order of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GrantKind {
-    /// A credential that the router puts in.
+    /// A credential that the router inserts.
     Credential,
     /// A host that the router decrypts.
     Decrypted,
-    /// A host that may be reached, or not.
+    /// A host that is allowed or denied.
     Egress,
     /// A variable.
     Env,
-    /// The volume that outlives sessions.
+    /// The home volume.
     Home,
-    /// Who the agent is.
+    /// The agent's identity.
     Identity,
     /// An image.
     Image,
@@ -51,12 +51,12 @@ impl fmt::Display for GrantKind {
     }
 }
 
-/// One permission and the file and line that gave it.
+/// A permission and the place that gave it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
-    /// What kind.
+    /// The kind.
     pub kind: GrantKind,
-    /// What exactly, one line.
+    /// What exactly, on one line.
     pub what: String,
     /// Where it was given.
     pub from: Place,
@@ -90,7 +90,7 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
     };
     add(GrantKind::Identity, who, &agent.identity.from);
     if resolved.user_namespaces.value {
-        let what = "user namespaces: protected paths are watched, not held".to_owned();
+        let what = "user namespaces: protected paths are watched, not mounted over".to_owned();
         add(GrantKind::Identity, what, &resolved.user_namespaces.from);
     }
     for (name, secret) in &resolved.secrets.plain {
@@ -121,7 +121,7 @@ fn egress(resolved: &Resolved, add: &mut impl FnMut(GrantKind, String, &Place)) 
         add(GrantKind::Egress, format!("deny {}", rule.pattern), &rule.from);
     }
     for rule in resolved.policy.ceiling.iter().flat_map(RuleSet::rules) {
-        add(GrantKind::Egress, format!("at most {}{}", rule.pattern, requests(rule.request.as_ref())), &rule.from);
+        add(GrantKind::Egress, format!("ceiling {}{}", rule.pattern, requests(rule.request.as_ref())), &rule.from);
     }
     inspected(&resolved.policy, add);
     for credential in &resolved.policy.credentials {
@@ -136,7 +136,7 @@ fn egress(resolved: &Resolved, add: &mut impl FnMut(GrantKind, String, &Place)) 
         };
         let (methods, paths) = (credential.methods.clone(), credential.paths.clone());
         let narrow = RequestRule { methods, paths, ..RequestRule::default() };
-        let foreign = if credential.allow_foreign { ", foreign ones pass" } else { "" };
+        let foreign = if credential.allow_foreign { ", other credentials pass" } else { "" };
         let requests = requests(Some(&narrow));
         let what = format!("{} for {} ({how}{foreign}){requests}", credential.name, hosts.join(" "));
         add(GrantKind::Credential, what, &credential.from);
@@ -171,7 +171,7 @@ fn list<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
     words.into_iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// What a rule says about requests, after a colon.
+/// A rule's restrictions on requests, after a colon.
 fn requests(rule: Option<&RequestRule>) -> String {
     let Some(rule) = rule else { return String::new() };
     let methods = rule.methods.as_ref().map(list);

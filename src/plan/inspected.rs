@@ -1,4 +1,4 @@
-//! What a plan needs that no plan may hold: which certificates, and where keys and credentials come from.
+//! Materials: which certificates a plan needs, and where keys and credentials come from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Resolved;
 use crate::policy::{Credential, CredentialKind, Policy, Scope, Tier, Verdict};
 
-/// What a plan needs that no plan may hold: certificates, keys, credentials, secrets.
+/// The materials that a plan needs: certificates, keys, credentials, secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Materials {
     /// Where they come from.
@@ -18,7 +18,7 @@ pub struct Materials {
 }
 
 impl Materials {
-    /// Those of a plan; `None` if it needs nothing.
+    /// The materials of a plan; `None` if it needs none.
     pub(super) fn of(resolved: &Resolved, inspects: bool, store: MaterialStore) -> Option<Self> {
         let mut parts = BTreeSet::new();
         if inspects {
@@ -33,12 +33,12 @@ impl Materials {
         (!parts.is_empty()).then_some(Self { store, parts })
     }
 
-    /// True if the part is needed.
+    /// Whether the part is needed.
     pub fn has(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }
 
-    /// Names of the podman secrets that whoever applies the plan must have made.
+    /// The names of the podman secrets that must exist before the plan is applied.
     pub fn secret_names(&self) -> Vec<String> {
         match &self.store {
             MaterialStore::Secrets(prefix) => self.parts.iter().map(|part| part.name(prefix)).collect(),
@@ -52,49 +52,50 @@ impl Materials {
 pub enum MaterialStore {
     /// The runner writes them into its session's directory.
     Directory(PathBuf),
-    /// Whoever applies the manifest has made podman secrets whose names start with this (`sandboxc secrets`).
+    /// Podman secrets whose names start with this prefix, which `sandboxc secrets` wrote.
     Secrets(String),
-    /// A service of the compiled set reads the config again at each start, and writes them for as long as the set runs.
+    /// A service of the compiled units, which reads the config again at each start and writes them for as long as the
+    /// sandbox runs.
     Service(Origin),
 }
 
-/// Who gives them.
+/// Who provides the materials.
 #[derive(Clone, Copy, Debug)]
 pub enum Keeper<'a> {
     /// The runner, in its session's directory.
     Runner(&'a Path),
     /// Whoever applies a manifest.
     Applier,
-    /// A service of the compiled set, from this server file, if there is one.
+    /// A service of the compiled units, from this server file, if there is one.
     Service(Option<&'a Path>),
 }
 
-/// Where a compiled set came from: what reads the same config again, or sees that it is another one.
+/// Where compiled units came from, for a service that reads the same config again and notices changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Directory of the repo, absolute.
+    /// The repo's directory, absolute.
     pub repo: PathBuf,
-    /// The server file, absolute; None where there was none.
+    /// The server file, absolute; `None` if there was none.
     pub server: Option<PathBuf>,
-    /// Its repo entry in force.
+    /// The repo entry in force.
     pub name: Option<String>,
-    /// Variables of the environment that the repo file reads, and the overrides.
+    /// The variables of the environment that the repo file reads, and the overrides.
     pub environment: BTreeMap<String, String>,
     /// [`config_hash`](super::config_hash).
     pub config: String,
 }
 
-/// One podman secret of a compiled plan.
+/// A podman secret of a compiled plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// The router's files, but for those below `tls`.
+    /// The router's files, except those below `tls`.
     Router,
     /// The router's certificates and keys.
     Tls,
-    /// The agent's files, which are public, but for Java's.
+    /// The agent's public files, except Java's.
     Trust,
-    /// Java's; podman keeps no secret of 500 kB.
+    /// Java's trust store; podman does not accept secrets of 500 kB.
     Java,
     /// The agent's variables with surrogates.
     Surrogates,
@@ -138,15 +139,15 @@ pub fn surrogates(policy: &Policy) -> BTreeMap<&str, &Credential> {
 /// A certificate of the router.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Leaf {
-    /// Name of its file, without `.pem`: the host, or `_.BASE` for everything one label below a base.
+    /// The name of its file, without `.pem`: the host, or `_.BASE` for everything one label below a base.
     pub file: String,
     /// The name in it: the host, or `*.BASE`.
     pub dns: String,
-    /// The name that it and its subdomains are under.
+    /// The name that constrains it, together with its subdomains.
     pub base: String,
 }
 
-/// One for each inspected scope, sorted; empty if nothing is decrypted.
+/// One certificate for each inspected scope, sorted; empty if nothing is decrypted.
 pub fn leaves(policy: &Policy) -> Vec<Leaf> {
     let asks = |rule: &crate::policy::Rule| rule.request.is_some();
     let ceiling = policy.ceiling.iter().flat_map(crate::policy::RuleSet::rules);
@@ -161,7 +162,7 @@ pub fn leaves(policy: &Policy) -> Vec<Leaf> {
     inspected.filter_map(|row| leaf(&row.scope)).collect()
 }
 
-/// None where no certificate could name the hosts: addresses, and whatever lies below no name at all.
+/// `None` if no certificate can name the hosts: addresses, and everything below an empty base.
 fn leaf(scope: &Scope) -> Option<Leaf> {
     match scope {
         Scope::Host(name) => {

@@ -8,24 +8,24 @@ use sha2::{Digest, Sha256};
 use crate::config::Resolved;
 use crate::source::Place;
 
-/// Label on everything that belongs to a session; its value is the session id.
+/// The label on everything that belongs to a session; its value is the session id.
 pub const SESSION_LABEL: &str = "io.sandboxc.session";
 
-/// What the names of a runner's objects start with, before the hash. Only a runner holds a lock that tells the living
-/// from the dead, so only its objects may be taken for left over; a compiled manifest's are somebody else's to remove.
+/// The prefix of a runner's objects, before the hash. Only a runner holds a lock that shows whether it is alive, so
+/// only its objects can be leftovers. Objects of a compiled manifest are removed by whoever applied it.
 const RUNNER_PREFIX: &str = "sandboxc-run-";
 
-/// Digits of the hash in names.
+/// The number of hash digits in names.
 const HASH_DIGITS: usize = 12;
 
-/// The plan's hash in the name of an object that a runner made.
+/// Returns the plan's hash in the name of an object that a runner created.
 pub fn runner_hash(name: &str) -> Option<&str> {
     let (hash, rest) = name.strip_prefix(RUNNER_PREFIX)?.split_at_checked(HASH_DIGITS)?;
     let is_hash = hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     (is_hash && rest.starts_with('-')).then_some(hash)
 }
 
-/// Names of all objects of a plan.
+/// The names of all objects of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Names {
     /// 12 hexadecimal digits of the hash of the plan's canonical form.
@@ -34,29 +34,29 @@ pub struct Names {
     pub internal_network: String,
     /// The routers' network, shared by all sessions with the same definition.
     pub egress_network: String,
-    /// Definition of that network.
+    /// The definition of that network.
     pub egress_subnet: Ipv4Net,
-    /// Pod of the router.
+    /// The router's pod.
     pub router_pod: String,
     /// Its infra container, named so that it can be connected to the egress network.
     pub router_infra: String,
-    /// `ConfigMap` with the router's files.
+    /// The `ConfigMap` with the router's files.
     pub router_files: String,
-    /// Pod of gate, forwarder and agent.
+    /// The pod of gate, forwarder and agent.
     pub agent_pod: String,
     /// Its infra container.
     pub agent_infra: String,
-    /// `ConfigMap` with the agent pod's files.
+    /// The `ConfigMap` with the agent pod's files.
     pub agent_files: String,
 }
 
 impl Names {
-    /// Podman's name of a container of a pod: `<pod>-<container>`.
+    /// podman's name of a container in a pod: `<pod>-<container>`.
     pub fn container(pod: &str, container: &str) -> String {
         format!("{pod}-{container}")
     }
 
-    /// The container the command runs in.
+    /// The container that the command runs in.
     pub fn agent_container(&self) -> String {
         Self::container(&self.agent_pod, "agent")
     }
@@ -72,7 +72,7 @@ impl Names {
     }
 }
 
-/// True for 1 to 32 characters of `[a-z0-9-]` that neither start nor end with a hyphen.
+/// Whether this is 1 to 32 characters of `[a-z0-9-]` that neither start nor end with a hyphen.
 pub fn session_is_valid(session: &str) -> bool {
     (1..=32).contains(&session.len())
         && session.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -80,11 +80,11 @@ pub fn session_is_valid(session: &str) -> bool {
         && !session.ends_with('-')
 }
 
-/// Counts how the egress network is made. Its subnet is taken as long as it exists, so a plan of another format that made
-/// it in the same way must find it by the same name.
+/// Raised when the egress network is created differently. Its subnet is taken as long as it exists, so a plan of
+/// another format that creates it in the same way must find it under the same name.
 const EGRESS_VERSION: u32 = 1;
 
-/// Names from the hash of everything that the plan is made of.
+/// The names, from the hash of everything that the plan is made from.
 pub(super) fn names(session: &str, egress: Ipv4Net, by_runner: bool, content: &impl Serialize) -> Names {
     let hash = hash(content, HASH_DIGITS);
     let prefix = if by_runner { RUNNER_PREFIX } else { "sandboxc-" };
@@ -104,8 +104,9 @@ pub(super) fn names(session: &str, egress: Ipv4Net, by_runner: bool, content: &i
     }
 }
 
-/// The hash of a session's config as a whole, 64 hexadecimal digits: a stranger may write the repo file, and must not find
-/// another one that gives the same. What is protected only because it is there does not count: the workspace may change.
+/// The hash of a session's whole config, 64 hexadecimal digits: a stranger may write the repo file and must not be able
+/// to find another one with the same hash. It leaves out what is protected only because it exists, since the workspace
+/// may change.
 pub fn config_hash(resolved: &Resolved, session: &str) -> String {
     let mut resolved = resolved.clone();
     resolved.workspace.protect.retain(|part| part.from != Place::built_in());
@@ -114,9 +115,9 @@ pub fn config_hash(resolved: &Resolved, session: &str) -> String {
 
 /// The first `digits` hexadecimal digits of the SHA-256 of the JSON form (maps are sorted, so it is canonical).
 ///
-/// Places do not count: a comment added above an entry must not rename what the entry made.
+/// Places do not count: a comment above an entry must not change names.
 pub(super) fn hash(content: &impl Serialize, digits: usize) -> String {
-    // Serialisation of our own plain types to JSON cannot fail; null would still give a valid name.
+    // Serializing our own plain types to JSON cannot fail; null would still give a valid name.
     let mut json = serde_json::to_value(content).unwrap_or_default();
     forget_places(&mut json);
     Sha256::digest(json.to_string())
@@ -128,8 +129,8 @@ pub(super) fn hash(content: &impl Serialize, digits: usize) -> String {
         .collect()
 }
 
-/// Removes every [`Place`](crate::source::Place): an object of exactly `file` and `line`. No map with keys of a user's
-/// choosing has plain values under them, so none can look like one.
+/// Removes every [`Place`](crate::source::Place): an object with exactly `file` and `line`. Maps with user-chosen keys
+/// have no plain values, so none can look like one.
 fn forget_places(json: &mut Value) {
     match json {
         Value::Object(map) => {

@@ -1,7 +1,7 @@
 //! What runs: pods and their containers, with everything that each of them may do.
 //!
-//! Every target writes these values field by field, without `..`, so that a new field cannot be lost in one of them. What
-//! a target or a version of podman needs said differently is decided in `emit`; what a container may do is decided here.
+//! Every target writes these values field by field, without `..`, so that none of them can miss a new field. `emit`
+//! decides how to express them for a target or a version of podman; this module decides what a container may do.
 
 mod held;
 mod make;
@@ -27,37 +27,37 @@ pub const GATE_PASSED: &str = "gate: passed";
 /// A network namespace and the containers in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Name in podman.
+    /// The name in podman.
     pub name: String,
-    /// Name of its infra container.
+    /// The name of its infra container.
     pub infra: String,
-    /// Host name inside.
+    /// The host name inside.
     pub host_name: &'static str,
-    /// Its networks, in order.
+    /// The networks, in order.
     pub networks: Vec<Attachment>,
-    /// Its resolver; `None` is the host's.
+    /// The resolver; `None` means the host's.
     pub dns: Option<Dns>,
-    /// User namespace, as podman-run(1) writes it; always one of the pod's own.
+    /// The user namespace, as podman-run(1) writes it. The pod always has its own.
     pub userns: &'static str,
-    /// Kernel parameters of its network namespace.
+    /// Kernel parameters of the network namespace.
     pub sysctls: &'static [(&'static str, &'static str)],
-    /// What starts before `main`, in order.
+    /// The containers that start before `main`, in order.
     pub helpers: Vec<Container>,
-    /// What the pod is for.
+    /// The pod's main container.
     pub main: Container,
 }
 
 /// A network of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// Which.
+    /// Which network.
     pub network: NetworkKind,
-    /// The pod's fixed address there; `None` if any will do.
+    /// The pod's fixed address in it; `None` if any will do.
     pub address: Option<Ipv4Addr>,
 }
 
 impl Attachment {
-    /// Value of podman's `--network`.
+    /// The value of podman's `--network`.
     pub fn argument(&self, names: &Names) -> String {
         let name = match self.network {
             NetworkKind::Internal => &names.internal_network,
@@ -72,7 +72,7 @@ impl Attachment {
 pub enum NetworkKind {
     /// The session's own, without a route out.
     Internal,
-    /// The routers', which leads out.
+    /// The routers' network, which leads out.
     Egress,
 }
 
@@ -81,58 +81,58 @@ pub enum NetworkKind {
 pub struct Dns {
     /// Its address.
     pub server: Ipv4Addr,
-    /// Dots that a name needs to be asked for as it is (resolv.conf(5)).
+    /// How many dots make a name absolute (resolv.conf(5)).
     pub ndots: u8,
 }
 
-/// One container.
+/// A container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// What it is for.
+    /// Its role.
     pub role: Role,
-    /// Its image.
+    /// The image.
     pub image: Sourced<ImageSource>,
-    /// Whether podman may fetch the image.
+    /// Whether podman may pull the image.
     pub pull: Pull,
-    /// The whole command; the image's entrypoint and command do not count.
+    /// The whole command, which replaces the image's entrypoint and command.
     pub argv: Vec<String>,
-    /// Directory that it starts in; `None` is the image's.
+    /// The working directory; `None` means the image's.
     pub working_dir: Option<PathBuf>,
     /// uid and gid inside.
     pub user: u32,
-    /// Capabilities, as capabilities(7) names them without `CAP_`; all others are dropped.
+    /// Capabilities, named as in capabilities(7) without `CAP_`; all others are dropped.
     pub caps: Vec<&'static str>,
-    /// Read-only root file system, with a tmpfs on `/tmp`, `/run` and `/var/tmp`.
+    /// Whether the root file system is read-only, with a tmpfs on `/tmp`, `/run` and `/var/tmp`.
     pub read_only_root: bool,
-    /// podman's init is PID 1.
+    /// Whether podman's init is PID 1.
     pub init: bool,
-    /// `SELinux` label.
+    /// The `SELinux` label.
     pub label: Label,
-    /// Filter of system calls.
+    /// The seccomp profile.
     pub seccomp: Seccomp,
-    /// What of `/proc` is reachable.
+    /// Which parts of `/proc` are accessible.
     pub proc: Proc,
-    /// Environment besides what the image sets.
+    /// The environment besides what the image sets.
     pub env: BTreeMap<String, Sourced<EnvValue>>,
-    /// Mounts, in order; a later one may lie inside an earlier one.
+    /// Mounts, in order; a later one may be inside an earlier one.
     pub mounts: Vec<Mount>,
     /// Devices of the host.
     pub devices: Vec<Device>,
-    /// Limits that somebody asked for: a host that cannot keep them does not start it.
+    /// Configured limits. If a host cannot enforce them, the container does not start.
     pub limits: Limits,
-    /// What systemd holds a container of ours to, as far as this host's controllers reach.
+    /// What systemd limits a container of ours to, as far as this host's controllers permit.
     pub ceiling: Option<Ceiling>,
     /// Seconds between SIGTERM and SIGKILL.
     pub stop_timeout: u32,
-    /// Command that succeeds, run inside, once the container does its work; `None` if its process is enough.
+    /// A command that, run inside, succeeds once the container is ready; `None` if it is ready when its process runs.
     pub ready: Option<Vec<String>>,
 }
 
-/// Resources of a container that nobody configures. A host that delegates no controllers would start nothing with limits of
-/// podman's own, so these are systemd's, which keeps those that it can; `doctor` says where it cannot.
+/// Resource limits that are not configurable. On a host that delegates no controllers, containers with podman's own
+/// limits would not start. So these are systemd's, which enforces those that it can; `doctor` reports the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Ceiling {
-    /// Bytes, and no swap beside them.
+    /// Memory in bytes, without swap.
     pub memory: u64,
     /// CPUs.
     pub cpus: u32,
@@ -140,15 +140,15 @@ pub struct Ceiling {
     pub pids: u32,
 }
 
-/// What a container is for.
+/// The role of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Decides about every connection.
     Router,
-    /// Checks the network of the agent's pod, and ends; nothing else of the pod starts unless it ends well.
+    /// Checks the network of the agent's pod, and ends. Nothing else in the pod starts unless it succeeds.
     Gate,
-    /// Brings connections from loopback addresses of the agent's pod to the router.
+    /// Passes connections from loopback addresses of the agent's pod to the router.
     Forwarder,
     /// Runs the command.
     Agent,
@@ -166,55 +166,55 @@ impl Role {
     }
 }
 
-/// Whether podman may fetch an image.
+/// Whether podman may pull an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pull {
-    /// It must be here.
+    /// Never; it must exist.
     Never,
-    /// Where it is missing.
+    /// If it is missing.
     Missing,
 }
 
-/// `SELinux` label of a process.
+/// The `SELinux` label of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// podman's usual one.
+    /// podman's default.
     Confined,
-    /// None: files of the host keep their labels, and nothing of a checkout is relabelled.
+    /// None: files of the host keep their labels, and nothing in a checkout is relabeled.
     Disabled,
     /// A type of a policy module.
     Type(String),
 }
 
-/// Filter of system calls.
+/// A seccomp profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seccomp {
     /// podman's own.
     Default,
-    /// A profile on the host, an absolute path.
+    /// A profile on the host, by absolute path.
     Profile(PathBuf),
 }
 
-/// What of `/proc` is reachable.
+/// Which parts of `/proc` are accessible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proc {
-    /// podman's usual masks; `/proc/sys` is read-only.
+    /// podman's default masks; `/proc/sys` is read-only.
     Masked,
-    /// `/proc/sys` can be written, as far as capabilities reach.
+    /// `/proc/sys` is writable, as far as capabilities permit.
     Sysctls,
-    /// All of it.
+    /// Everything.
     Unmasked,
 }
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvValue {
-    /// As it is.
+    /// A literal value.
     Text(String),
-    /// A surrogate, made at the start; it opens nothing elsewhere.
+    /// A surrogate, created at the start, which gives no access by itself.
     Surrogate,
-    /// A secret's value, read at the start.
+    /// The value of a secret, read at the start.
     Secret,
 }
 
@@ -223,13 +223,13 @@ pub enum EnvValue {
 pub struct Mount {
     /// A short name, one for each source of the pod: `workspace`, `protect-0`.
     pub name: String,
-    /// What is mounted.
+    /// The source.
     pub source: Source,
     /// Absolute path inside.
     pub target: PathBuf,
-    /// Nothing can be written there.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// Gets an `SELinux` label that containers share. Only for what is ours.
+    /// Whether it gets an `SELinux` label that containers share. Only for our own files.
     pub relabel: bool,
     /// Further restrictions.
     pub options: Vec<MountOption>,
@@ -237,40 +237,40 @@ pub struct Mount {
     pub from: Place,
 }
 
-/// What is mounted.
+/// The source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Emitted files.
     Files {
-        /// Which.
+        /// Which set.
         set: FileSet,
-        /// One file of the set, by its name; `None` is the set as a directory.
+        /// One file of the set, by its name; `None` for the whole set as a directory.
         file: Option<&'static str>,
     },
-    /// A path of the host, absolute.
+    /// An absolute path of the host.
     Host(PathBuf),
-    /// The same, where nothing was when the plan was made: something empty is put there first.
+    /// An absolute path of the host that did not exist when the plan was made. Something empty is created there first.
     StandIn {
         /// Absolute.
         path: PathBuf,
-        /// What.
+        /// What to create.
         stand: Stand,
     },
     /// A named volume of podman.
     Volume(String),
-    /// A tmpfs of the container's own, of so many bytes.
+    /// A private tmpfs of this many bytes.
     Memory(u64),
-    /// What no file of the plan may hold.
+    /// Materials.
     Material {
-        /// Which.
+        /// Which set.
         set: MaterialSet,
-        /// One file of the set, by its name; `None` is the set as a directory.
+        /// One file of the set, by its name; `None` for the whole set as a directory.
         file: Option<&'static str>,
     },
 }
 
 impl Source {
-    /// A path of the host that podman looks up again.
+    /// The path of the host, if podman looks one up.
     pub fn host(&self) -> Option<&Path> {
         match self {
             Self::Host(path) | Self::StandIn { path, stand: _ } => Some(path),
@@ -337,19 +337,19 @@ impl MountOption {
 /// A device of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its absolute path on the host and inside.
+    /// Its absolute path, on the host and inside.
     pub path: PathBuf,
     /// Where it was given.
     pub from: Place,
 }
 
 impl Container {
-    /// What of the host it is given, by paths that podman looks up again.
+    /// The mounts of the host, with the paths that podman looks up.
     pub fn host_mounts(&self) -> impl Iterator<Item = (&Path, &Mount)> {
         self.mounts.iter().filter_map(|mount| mount.source.host().map(|path| (path, mount)))
     }
 
-    /// True if the name of a source is one that the container itself can change, were it not mounted on itself.
+    /// Whether the container itself could change the name of a source, if the source were not mounted on itself.
     pub fn writes_name_of(&self, source: &Path) -> bool {
         self.host_mounts().any(|(around, mount)| !mount.read_only && source != around && source.starts_with(around))
     }
@@ -366,7 +366,7 @@ impl Pod {
         Names::container(&self.name, role.word())
     }
 
-    /// Seconds between SIGTERM and SIGKILL: as long as the slowest of its containers may take.
+    /// Seconds between SIGTERM and SIGKILL: those of its slowest container.
     pub fn stop_timeout(&self) -> u32 {
         self.containers().map(|container| container.stop_timeout).max().unwrap_or_default()
     }

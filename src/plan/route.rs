@@ -1,4 +1,4 @@
-//! Subnets of a session and the routes of its named ports.
+//! The subnets of a session and the routes of its named ports.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -11,13 +11,14 @@ use super::{HOST_RESOLVER, PlanError};
 use crate::config::Resolved;
 use crate::policy::{HostPattern, MOST_NAMED_PORTS, Policy, Rule, Verdict};
 
-/// A session's own network: six addresses, of which two are used.
+/// A session's own network has six addresses, of which two are used.
 const SESSION_PREFIX: u8 = 29;
 
-/// Router ports of named ports start here; 80 and 443 are below, and unprivileged test tools stay out of the way.
+/// Router ports for named ports start here. 80 and 443 are below, and test tools of unprivileged users do not
+/// interfere.
 const FIRST_ROUTER_PORT: u16 = 20_000;
 
-/// The last quarter of the pool: one definition, one hashed name, shared by all routers.
+/// The last quarter of the pool: one definition and one hashed name, shared by all routers.
 pub(super) fn egress_network(resolved: &Resolved) -> Result<Ipv4Net, PlanError> {
     let pool = resolved.pool.value;
     let small = || PlanError::PoolTooSmall(pool.to_string());
@@ -28,23 +29,24 @@ pub(super) fn egress_network(resolved: &Resolved) -> Result<Ipv4Net, PlanError> 
     quarters.last().ok_or_else(small)
 }
 
-/// How many sessions' networks the pool holds.
+/// How many sessions' networks the pool can hold.
 pub fn subnets(resolved: &Resolved) -> Result<u32, PlanError> {
     let (pool, egress) = (resolved.pool.value, egress_network(resolved)?);
     let addresses = u32::from(egress.network()) - u32::from(pool.network());
     Ok((addresses >> (32 - SESSION_PREFIX)).max(1))
 }
 
-/// A /29 from the first three quarters of the pool, chosen by hash, and everything the router listens for.
+/// A /29 from the first three quarters of the pool, chosen by hash, and everything that the router listens on.
 pub(super) fn sandbox_network(resolved: &Resolved, session: &str, attempt: u32) -> Result<SandboxNetwork, PlanError> {
     let egress = egress_network(resolved)?;
     let pool = resolved.pool.value;
     let blocks = u64::from(subnets(resolved)?);
     let workspace = &resolved.workspace.source;
-    // From a place of the session's own, one after the other, so that as many attempts as there are subnets see all.
+    // Starts at a position of the session's own and continues in order, so that as many attempts as there are subnets
+    // try all of them.
     let first = hash_number(&("subnet", session, workspace, 0)) % blocks;
     let block = (first + u64::from(attempt)) % blocks;
-    // Below 2^29 by the division above.
+    // Below 2^29 because of the division above.
     let offset = u32::try_from(block << (32 - SESSION_PREFIX)).unwrap_or(0);
     let base = u32::from(pool.network()) + offset;
     let internal = Ipv4Net::new_assert(Ipv4Addr::from(base), SESSION_PREFIX);
@@ -54,7 +56,7 @@ pub(super) fn sandbox_network(resolved: &Resolved, session: &str, attempt: u32) 
     }
     Ok(SandboxNetwork {
         internal,
-        // .1 is what podman would give to a gateway, so neither takes it.
+        // podman would use .1 as the gateway, so neither pod gets it.
         router_address: Ipv4Addr::from(base + 2),
         agent_address: Ipv4Addr::from(base + 3),
         egress,
@@ -106,7 +108,7 @@ fn tcp_routes(policy: &Policy) -> Result<Vec<TcpRoute>, PlanError> {
     Ok(routes)
 }
 
-/// 127.0.1.2, 127.0.1.3, … without .0 and .255, so that no tool takes one for a network or broadcast address.
+/// 127.0.1.2, 127.0.1.3, … without .0 and .255, which tools may treat as network or broadcast addresses.
 fn nth_loopback(index: usize) -> Ipv4Addr {
     let index = index + 1;
     let third = u8::try_from(1 + index / 254).unwrap_or(u8::MAX);
@@ -114,7 +116,7 @@ fn nth_loopback(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, third, fourth)
 }
 
-/// The name that the agent dials: the host itself, or a made-up one for an address.
+/// The name that the agent dials: the host itself, or a synthetic one for an address.
 fn inside_name(pattern: &HostPattern, host: &str) -> String {
     match pattern {
         HostPattern::Ip(_) => format!("{}.ip.sandboxc.internal", host.replace(['.', ':'], "-")),

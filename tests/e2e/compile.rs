@@ -50,7 +50,7 @@ impl Applied {
         let lines: Vec<&str> = self
             .manifest
             .lines()
-            .take_while(|line| !line.starts_with("# Take it down"))
+            .take_while(|line| !line.starts_with("# Remove (not with"))
             .filter_map(|line| line.strip_prefix("#   "))
             .filter(|line| line.starts_with("podman "))
             .collect();
@@ -60,7 +60,7 @@ impl Applied {
 
     /// And of how to take it down.
     pub fn removal(&self) -> Vec<&str> {
-        let after = self.manifest.split("# Take it down").nth(1).unwrap();
+        let after = self.manifest.split("# Remove (not with").nth(1).unwrap();
         after.lines().skip(1).map_while(|line| line.strip_prefix("#   ")).collect()
     }
 

@@ -187,7 +187,7 @@ fn a_container_that_is_not_what_the_plan_says_never_runs_the_command() {
         ("env = [\"LEAK=1\"]", "the variable LEAK"),
         ("cgroupns = \"host\"", "cgroup namespace"),
         ("default_capabilities = [\"NET_RAW\"]", "CAP_NET_RAW"),
-        ("seccomp_profile = \"HOME/seccomp.json\"", "filter of system calls"),
+        ("seccomp_profile = \"HOME/seccomp.json\"", "seccomp filter"),
         ("default_sysctls = [\"net.ipv4.ping_group_range=0 1\"]", "kernel parameter"),
         ("tz = \"Asia/Tokyo\"", "/etc/localtime"),
         ("[engine]\nhooks_dir = [\"HOME/hooks\"]", "a hook"),

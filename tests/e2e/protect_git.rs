@@ -248,7 +248,7 @@ END
 true";
     let output = sandbox.run(&["sh", "-c", deep]);
     let said = text(&output.stderr);
-    assert!(code(&output) == 0 && said.contains("ALARM: the command left more than can be looked at"), "{said}");
+    assert!(code(&output) == 0 && said.contains("ALARM: the command left more files than can be examined"), "{said}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn a_full_runtime_directory_is_said_at_once_and_nobody_waits_for_ever() {
         let output = sandbox.run(&["true"]);
         assert_eq!(code(&output), 125, "{}", text(&output.stderr));
         let said = text(&output.stderr);
-        assert!(said.contains("has room for") && said.contains("sandboxc gc") && said.lines().count() == 1, "{said}");
+        assert!(said.contains("has space for") && said.contains("sandboxc gc") && said.lines().count() == 1, "{said}");
         for args in [&["ps"][..], &["gc"], &["stop", "nobody"]] {
             let output = sandbox.command(args).output().unwrap();
             println!("{args:?} with {left} bytes: {:?} {}", output.status, text(&output.stderr));

@@ -242,7 +242,7 @@ fn limits_that_kube_play_cannot_keep_are_named_with_what_keeps_them() {
     assert_eq!(gaps(Podman::new(5, 4)), ["no swap", "pids_limit", "timeout"]);
     assert_eq!(gaps(Podman::new(5, 5)), ["no swap", "timeout"]);
     let header = tree::compile(&plan, Podman::FLOOR).unwrap().stream.header;
-    assert!(header.contains("pids_limit: kube play honours it since podman 5.5"), "{header}");
+    assert!(header.contains("pids_limit: kube play supports it since podman 5.5"), "{header}");
     let update = update_args(&plan.agent).concat().join(" ");
     assert!(update.contains("--pids-limit=64 --memory=536870912 --memory-swap=536870912"), "{update}");
     let newer = tree::compile(&plan, Podman::new(5, 5)).unwrap().stream.agent.pod;

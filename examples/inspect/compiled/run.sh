@@ -1,10 +1,10 @@
 #!/bin/sh
-# Sandbox 2b9081c76095, self-contained: needs podman, runs the command, removes everything, exits with the command's code
-# (124 when time is over, 125 when the sandbox cannot be set up).
+# Sandbox 2b9081c76095, self-contained: only needs podman. Runs the command, removes everything, and exits with the command's exit
+# code, with 124 if the command timed out, or with 125 if the sandbox could not be set up.
 set -eu
 
 phase=setup
-# Not where TMPDIR says, which may be where a sandbox writes.
+# Ignores TMPDIR, since a sandbox may be able to write there.
 work=$(mktemp -d "${XDG_RUNTIME_DIR:-/tmp}/sandboxc-run.XXXXXX")
 mkdir "$work/mounts"
 mkdir "$work/empty"
@@ -14,13 +14,13 @@ case $theirs in '' | /*) ;; *) theirs=$PWD/$theirs ;; esac
 export theirs
 export work
 
-# podman's own defaults for containers, whatever this host's containers.conf and mounts.conf say, and an environment in which
-# its helpers, which live on, find nothing but what they need.
+# Runs podman with its built-in defaults for containers, whatever this host's containers.conf and mounts.conf say, and with
+# only the variables that it needs, since its helper processes keep them.
 cat >"$work/containers.conf" <<'END_OF_CONF'
-# What a container gets that nobody asked for: podman's own defaults, whatever containers.conf of this host and user says.
-# podman reads this last (CONTAINERS_CONF_OVERRIDE, see containers.conf(5)). Storage, runtime, registries, networks, cgroups,
-# helpers and logs stay the host's: only what would reach into a container is here.
-# `append=false` ends an `append=true` of a file that was read before.
+# Resets everything that containers.conf of this host or user could add to containers to podman's built-in defaults.
+# podman reads this file last (CONTAINERS_CONF_OVERRIDE, see containers.conf(5)). Storage, runtime, registries, networks,
+# cgroups, helpers and logs stay as the host configures them, since they do not affect what is inside a container.
+# `append=false` overrides `append=true` of a file that was read before.
 
 [containers]
 annotations = [{append=false}]
@@ -30,7 +30,7 @@ cgroup_conf = [{append=false}]
 cgroupns = "private"
 cgroups = "enabled"
 container_name_as_hostname = false
-# Each container says what it needs; the infra container needs none.
+# Each container lists its own capabilities; the infra container needs none.
 default_capabilities = [{append=false}]
 default_sysctls = [{append=false}]
 default_ulimits = [{append=false}]
@@ -89,7 +89,7 @@ exec env -i \
 END_OF_CALL
 podman() { sh "$work/podman" "$@"; }
 
-# What is mounted on these names, in podman's namespaces, goes with them.
+# Removing these names also unmounts what is mounted on them in podman's namespaces.
 unpin() {
     for name in "$work"/mounts/*; do
         rmdir "$name" 2>/dev/null || rm -f "$name" 2>/dev/null || true
@@ -100,24 +100,24 @@ finish() {
     code=$?
     trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM
     trap - EXIT
-    # The container first: removing the pod of one that just ended can wait 90 s for its clean-up.
+    # Containers first: removing the pod of a container that has just ended can wait 90 s for podman's cleanup.
     podman rm --force --ignore --volumes --time 0 sandboxc-2b9081c76095-router-router sandboxc-2b9081c76095-default-forwarder sandboxc-2b9081c76095-default-agent >/dev/null 2>&1 || true
     podman pod rm --force --ignore --time 0 sandboxc-2b9081c76095-router sandboxc-2b9081c76095-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
     podman network rm --force sandboxc-2b9081c76095-net >/dev/null 2>&1 || true
     podman volume rm --force sandboxc-2b9081c76095-router-files sandboxc-2b9081c76095-agent-files sandboxc-2b9081c76095-router-secrets sandboxc-2b9081c76095-router-tls sandboxc-2b9081c76095-agent-trust sandboxc-2b9081c76095-agent-java sandboxc-2b9081c76095-agent-surrogates sandboxc-2b9081c76095-agent-secrets >/dev/null 2>&1 || true
     unpin
-    # Never below what is mounted, wherever this runs.
+    # If something is still mounted, the directory is not empty, and nothing below it is deleted.
     rmdir "$work/mounts" 2>/dev/null && rm -rf "$work"
     if [ "$phase" = setup ] && [ "$code" -ne 0 ]; then
-        echo "run.sh: the sandbox could not be set up (podman ended with $code)" >&2
+        echo "run.sh: the sandbox could not be set up (podman failed with $code)" >&2
         code=125
     fi
     exit "$code"
 }
 trap finish EXIT
 for signal in HUP:129 INT:130 QUIT:131 USR1:138 USR2:140 PIPE:141 ALRM:142 TERM:143; do
-    # shellcheck disable=SC2064 # The code is known now.
+    # shellcheck disable=SC2064 # Expand the code now.
     trap "phase=ended; exit ${signal#*:}" "${signal%:*}"
 done
 
@@ -146,7 +146,7 @@ main() {
         echo "run.sh: the podman secret sandboxc-2b9081c76095-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    # What of the host is mounted, under names that no sandbox can change.
+    # Mounts the sources on the host under names that no sandbox can change.
     pin_script | podman unshare timeout 60 sh -s "$work/mounts" \
         workspace outside /home/me/src/inspect \
         protect-0 directory /home/me/src/inspect/.git \
@@ -155,14 +155,14 @@ main() {
     podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-2b9081c76095-net >/dev/null
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
     podman volume create --ignore sandboxc-home-8488efda04db >/dev/null 2>&1 || podman volume exists sandboxc-home-8488efda04db
-    # From an empty directory: kube play would build an image from a directory that is named like one.
+    # In an empty directory, since kube play would build an image from a directory with an image's name.
     cd "$work/empty"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
         --no-hosts --network sandboxc-2b9081c76095-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
     podman network connect sandboxc-egress-ffa2da3e sandboxc-2b9081c76095-router-infra
     podman pod start sandboxc-2b9081c76095-router >/dev/null
     podman exec --privileged=false sandboxc-2b9081c76095-router-router /bin/sh /etc/sandboxc/entry.sh ready
-    # The containers of a pod start in no order, but for the gate, which comes before the agent.
+    # The gate always starts before the agent, but the other containers of a pod start in no particular order.
     podman start sandboxc-2b9081c76095-default-forwarder >/dev/null
     podman pod start sandboxc-2b9081c76095-default >/dev/null
     unpin
@@ -171,20 +171,20 @@ main() {
         MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-2b9081c76095-default-forwarder has no limits of its own" >&2
     podman logs --follow sandboxc-2b9081c76095-default-agent &
     log_reader=$!
-    # In the background, since a shell acts on signals only between commands and in `wait`.
+    # In the background, since a shell only handles signals between commands and in `wait`.
 sh "$work/podman" wait sandboxc-2b9081c76095-default-agent >"$work/code" &
     failed=0
     wait "$!" || failed=$?
     [ "$failed" -eq 0 ] || exit 125
     code=$(cat "$work/code")
-    # What it has not read when the container goes is lost.
+    # Output that has not been read when the container is removed is lost.
     wait "$log_reader" || true
     log_reader=
     [ "$code" -ne 1 ] || code=$(why_one)
     exit "$code"
 }
 
-# podman's init ends with 1 if it cannot become the command, and nothing else is in the log then.
+# podman's init exits with 1 if it cannot execute the command, and logs only that error.
 why_one() {
     case $(podman logs sandboxc-2b9081c76095-default-agent 2>&1 | head -n 2) in
     "ERROR (catatonit:"?"): failed to exec pid1: No such file or directory") echo 127 ;;
@@ -198,9 +198,9 @@ pin_script() {
     cat <<'END_OF_PIN'
 # pin.sh DIR [NAME KIND PATH]... mounts each PATH at DIR/NAME, in podman's own namespaces (`podman unshare`).
 #
-# podman looks a mount's source up by its name. Where a sandbox can write a directory on the way, it can put a link there
-# between two runs, or while one starts. So a source is opened first, its real name is compared, and what was opened is
-# mounted under a name in a directory that no sandbox sees. Nothing of it outlives the entries of DIR.
+# podman looks up the source of a mount by name. If a sandbox can write to a directory on the way, it can put a link there
+# between two runs or during a start. So this script opens each source, compares its real path, and mounts the opened file
+# or directory under a name in DIR, which no sandbox can see. Removing the entries of DIR removes the mounts.
 set -eu
 dir=$1
 shift
@@ -210,10 +210,10 @@ fail() {
     exit 125
 }
 
-# opened PATH: descriptor 3 is what PATH names, and PATH has no link in it. The dot keeps line feeds at the end.
+# opened PATH: checks that descriptor 3 is PATH, and that PATH contains no links. The dot preserves trailing line feeds.
 opened() {
     [ "$(readlink "/proc/$$/fd/3" && echo .)" = "$1
-." ] || fail "is not what it was: it is a link now, or below one"
+." ] || fail "has changed: it is a link, or below one"
 }
 
 while [ "$#" -gt 0 ]; do
@@ -221,7 +221,7 @@ while [ "$#" -gt 0 ]; do
     shift 3
     source=/proc/$$/fd/3
     case $kind in directory | file)
-        # Something empty keeps the name from the command. What is there already is left alone.
+        # An empty file or directory reserves the name. If something exists there, it is left alone.
         if [ ! -e "$path" ]; then
             exec 3<"${path%/*}/."
             opened "${path%/*}"
@@ -229,7 +229,7 @@ while [ "$#" -gt 0 ]; do
                 mkdir "$source/${path##*/}"
             else
                 (set -C && : >"$source/${path##*/}")
-            fi || fail "cannot be made"
+            fi || fail "cannot be created"
         fi
         ;;
     esac
@@ -242,18 +242,18 @@ while [ "$#" -gt 0 ]; do
         exec 3<"$path"
         opened "$path"
     elif [ -e "$path" ] && [ "$kind" = outside ]; then
-        # A socket or a device is not opened, but the directory is, and no sandbox writes that one.
+        # Opening a socket or a device could have effects, so open its directory, which no sandbox can write.
         : >"$dir/$name"
         exec 3<"${path%/*}/."
         opened "${path%/*}"
         source=$source/${path##*/}
-        [ ! -L "$source" ] || fail "is a link now"
+        [ ! -L "$source" ] || fail "is a link"
     elif [ -e "$path" ]; then
-        fail "is neither a file nor a directory, and lies where the command writes"
+        fail "is neither a file nor a directory, and is where the command can write"
     else
         fail "is missing"
     fi
-    # By the descriptor, not by what its link says, and then compared: some versions of mount resolve names themselves.
+    # Mounts the descriptor, not the path that its link shows, and compares afterwards: some versions of mount resolve links.
     mount --no-canonicalize --rbind "$source" "$dir/$name" && [ "$source" -ef "$dir/$name" ] || fail "cannot be mounted"
 done
 END_OF_PIN
@@ -263,7 +263,7 @@ manifest() {
     sed "s|^\( *path: \)/sandboxc-2b9081c76095-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
 # sandboxc plan 2b9081c76095, session default, for podman 5.4
 #
-# Apply (without --network the gate stops the agent pod: it starts only where no route leads out):
+# Apply (without --network, the gate stops the agent pod, which only starts without a default route):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
 #   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-2b9081c76095-net
 #   podman kube play --start=false --network sandboxc-2b9081c76095-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
@@ -273,8 +273,8 @@ manifest() {
 #   podman start sandboxc-2b9081c76095-default-forwarder
 #   podman pod start sandboxc-2b9081c76095-default
 #
-# Before that, once, with the arguments of `compile`: `sandboxc secrets … | podman kube play -` makes the secrets
-# that this names, with keys of one year. podman keeps them in files; `sandboxc run` keeps them in memory.
+# Before that, once, create the secrets that this manifest refers to: `sandboxc secrets … | podman kube play -`, with the
+# arguments of `compile`. Keys are valid for one year. podman stores secrets in files; `sandboxc run` keeps them in memory.
 #   sandboxc-2b9081c76095-router-secrets
 #   sandboxc-2b9081c76095-router-tls
 #   sandboxc-2b9081c76095-agent-trust
@@ -282,19 +282,19 @@ manifest() {
 #   sandboxc-2b9081c76095-agent-surrogates
 #   sandboxc-2b9081c76095-agent-secrets
 #
-# Take it down (not with --force, which takes the home volume too):
+# Remove (not with --force, which also removes the home volume):
 #   podman kube down -
 #   podman network rm sandboxc-2b9081c76095-net
 #   podman volume rm --force sandboxc-2b9081c76095-router-secrets sandboxc-2b9081c76095-router-tls sandboxc-2b9081c76095-agent-trust sandboxc-2b9081c76095-agent-java sandboxc-2b9081c76095-agent-surrogates sandboxc-2b9081c76095-agent-secrets sandboxc-2b9081c76095-router-files sandboxc-2b9081c76095-agent-files
 #   podman secret rm sandboxc-2b9081c76095-router-secrets sandboxc-2b9081c76095-router-tls sandboxc-2b9081c76095-agent-trust sandboxc-2b9081c76095-agent-java sandboxc-2b9081c76095-agent-surrogates sandboxc-2b9081c76095-agent-secrets
 #
-# What podman adds to every container by itself (volumes, devices, variables, hooks and the like of containers.conf and
-# mounts.conf) is kept out by `sandboxc run`, the script target and units. A bare `kube play` keeps it out if it runs with the
-# containers.conf that `compile -o DIR` writes, and it compares nothing with this plan afterwards:
+# containers.conf and mounts.conf can add volumes, devices, variables, hooks and more to every container. `sandboxc run`, the
+# script target and units override that. A bare `kube play` does so only with the containers.conf that `compile -o DIR`
+# writes, and it does not compare the containers with this plan afterwards:
 #   CONTAINERS_CONF_OVERRIDE=DIR/containers.conf podman --default-mounts-file=/dev/null kube play …
-# The forwarder has no limits of its own there.
+# With a bare `kube play`, the forwarder has no limits of its own.
 #
-# Permissions, and where each was given:
+# Permissions, with the file and line of each:
 #   credential ANTHROPIC_API_KEY for api.anthropic.com (headers x-api-key)  (server.yaml:8)
 #   credential GH_TOKEN for api.github.com github.com (GitHub App, repositories widgets)  (server.yaml:16)
 #   credential artifacts for acme-artifacts.s3.eu-central-1.amazonaws.com (AWS signatures)  (server.yaml:10)

@@ -1,4 +1,4 @@
-//! A container of a pod, and the annotations that carry what its fields cannot.
+//! A container of a pod, and the annotations for what its fields cannot express.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use super::{EmitError, Maker, Podman, path_text};
 
 impl Maker<'_> {
     pub(super) fn container(self, container: &Container) -> Result<Document, EmitError> {
-        // Init, label, seccomp, the limit of processes and the ceiling are annotations of the pod; mounts and devices are volumes
-        // of the pod too; stopping is the pod's; readiness is waited for by whoever plays it.
+        // Init, label, seccomp, pids limit and resource ceiling are annotations of the pod. Mounts and devices are also
+        // volumes of the pod. The stop timeout belongs to the pod. Whoever plays the manifest waits for readiness.
         let Container {
             role,
             image,
@@ -61,7 +61,8 @@ impl Maker<'_> {
         })
     }
 
-    /// Texts first, then what the manifest may not hold. Where the runner keeps that, it gives it to the command itself.
+    /// Plain values first, then what the manifest must not contain. If the runner holds that, it passes it to the
+    /// command itself.
     fn env(self, env: &BTreeMap<String, Sourced<EnvValue>>) -> Vec<EnvVar> {
         let prefix = match self.plan.materials.as_ref().map(|materials| &materials.store) {
             Some(MaterialStore::Secrets(prefix)) => Some(prefix),
@@ -113,7 +114,7 @@ pub(super) fn annotations(container: &Container, podman: Podman) -> Result<Vec<(
     }
     match &container.seccomp {
         Seccomp::Default => {}
-        // `securityContext.seccompProfile` is ignored. The profile is looked up below `--seccomp-profile-root`.
+        // podman ignores `securityContext.seccompProfile`. It looks the profile up below `--seccomp-profile-root`.
         Seccomp::Profile(path) => {
             let file = path.file_name().map(std::path::Path::new).ok_or_else(|| EmitError::CannotKeep {
                 what: format!("the seccomp profile {}", path.display()),
@@ -131,7 +132,7 @@ fn capabilities(add: &[&str]) -> Capabilities {
     Capabilities { add: (!add.is_empty()).then(|| list(add)), drop: Some(list(&["ALL"])) }
 }
 
-/// kube play has one word for every degree.
+/// kube play only knows all or nothing.
 fn proc_mount(proc: Proc) -> Option<String> {
     match proc {
         Proc::Masked => None,
@@ -146,13 +147,14 @@ fn pull_policy(pull: Pull) -> &'static str {
     }
 }
 
-/// kube play expands `$(NAME)` and turns `$$` into `$` in commands (podman play.go, since 4.7), so a dollar is doubled.
+/// kube play expands `$(NAME)` and turns `$$` into `$` in commands (podman play.go, since 4.7), so dollar signs are
+/// doubled.
 fn literal(word: &str) -> String {
     word.replace('$', "$$")
 }
 
 fn resources(limits: &Limits) -> Option<ResourceRequirements> {
-    // Processes are an annotation; time is kept by whoever plays the stream.
+    // The pids limit is an annotation, and whoever plays the stream enforces the timeout.
     let Limits { timeout: _, memory, cpus, pids: _ } = limits;
     let memory = memory.as_ref().map(|memory| ("memory", memory.value.to_string()));
     let cpus = cpus.as_ref().map(|cpus| ("cpu", format!("{}m", cpus.value)));

@@ -1,4 +1,4 @@
-//! Mounts and devices: volumes of the pod, and where each container has them.
+//! Mounts and devices: volumes of the pod, and where each container mounts them.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ impl Maker<'_> {
             for (volume, _) in self.mounted(container)? {
                 match volumes.iter().find(|other| other.name == volume.name) {
                     Some(same) if *same == volume => {}
-                    Some(_) => return Err(EmitError::Internal(format!("two volumes are called {}", volume.name))),
+                    Some(_) => return Err(EmitError::Internal(format!("two volumes have the name {}", volume.name))),
                     None => volumes.push(volume),
                 }
             }
@@ -55,7 +55,7 @@ impl Maker<'_> {
                 ..VolumeMount::default()
             })
         };
-        // podman labels the volumes that it makes itself: of files, secrets and names.
+        // podman labels the volumes that it creates itself: of files, secrets and names.
         let (plain, labeled) = (suffix(options, false), suffix(options, *relabel));
         Ok(match source {
             Source::Files { set, file } => {
@@ -69,7 +69,7 @@ impl Maker<'_> {
             Source::StandIn { path, stand } => {
                 vec![(self.host(name, path, Some(*stand))?, at(target, name, None, &labeled)?)]
             }
-            // The size is podman's own: kube play reads no `sizeLimit` of a memory volume.
+            // The size is podman's default: kube play ignores `sizeLimit` of a memory volume.
             Source::Memory(_) => vec![(memory(name), at(target, name, None, &plain)?)],
             Source::Volume(volume) => vec![(named_volume(name, volume), at(target, name, None, &plain)?)],
             Source::Material { set, file } => match self.plan.materials.as_ref().map(|materials| &materials.store) {
@@ -101,7 +101,7 @@ impl Maker<'_> {
                     }
                 }
                 Some(MaterialStore::Service(_)) | None => {
-                    return Err(EmitError::Internal("nothing keeps the materials that are mounted".to_owned()));
+                    return Err(EmitError::Internal("nothing holds the materials that are mounted".to_owned()));
                 }
             },
         })
@@ -109,7 +109,7 @@ impl Maker<'_> {
 }
 
 impl Maker<'_> {
-    /// What of the host is mounted. Where nobody has made an empty thing before, podman does.
+    /// A mount of the host. If a stand-in is missing, podman creates it.
     fn host(self, name: &str, path: &Path, stand: Option<Stand>) -> Result<Volume, EmitError> {
         let (path, type_) = match self.sources {
             Sources::Named => (path.to_owned(), stand.map(|stand| stand_type(stand).to_owned())),
@@ -120,7 +120,7 @@ impl Maker<'_> {
     }
 }
 
-/// Mount options as kube play reads them, behind the path (podman `play.go`).
+/// Mount options as kube play parses them, after the path (podman `play.go`).
 fn suffix(options: &[MountOption], relabel: bool) -> String {
     let words = options.iter().map(|option| option.word()).chain(relabel.then_some("z"));
     let words: Vec<&str> = words.collect();
@@ -137,7 +137,7 @@ fn device(device: &Device) -> Result<(Volume, VolumeMount), EmitError> {
     Ok((volume, VolumeMount { name, mount_path: path, ..VolumeMount::default() }))
 }
 
-/// A volume's name has no dots.
+/// The name of a volume; it must not contain dots.
 fn volume_of(name: &str, file: &str) -> String {
     format!("{name}-{}", file.replace('.', "-"))
 }
@@ -152,7 +152,7 @@ fn config_volume(name: &str, map: &str) -> Volume {
     Volume { name: name.to_owned(), config_map: Some(source), ..Volume::default() }
 }
 
-/// A podman secret as files; without it nothing starts.
+/// A podman secret as files. If it is missing, nothing starts.
 fn secret(name: &str, secret: &str) -> Volume {
     let source = SecretVolumeSource {
         secret_name: Some(secret.to_owned()),
@@ -167,7 +167,7 @@ fn host_path(name: &str, path: &Path) -> Result<Volume, EmitError> {
     Ok(Volume { name: name.to_owned(), host_path: Some(source), ..Volume::default() })
 }
 
-/// podman makes it where it is missing (kube play, `hostPath`).
+/// podman creates it if it is missing (kube play, `hostPath`).
 fn stand_type(stand: Stand) -> &'static str {
     match stand {
         Stand::Directory => "DirectoryOrCreate",

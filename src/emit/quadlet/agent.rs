@@ -10,7 +10,7 @@ impl Maker<'_> {
         let container = &self.plan.agent.main;
         let env_file = variables_file(&container.env)?;
         let (image, image_files) = self.agent_image()?;
-        // Without its router or forwarder it would hang on every connection, so it ends with them.
+        // Without its router or forwarder, the agent would hang on every connection, so it stops with them.
         let (gate, binds_to): (Option<&str>, &[&str]) =
             if self.plan.network.is_some() { (Some("gate"), &["router", "forwarder"]) } else { (None, &[]) };
         let requires: Vec<&str> = gate.into_iter().chain(self.refusers()).collect();
@@ -40,22 +40,22 @@ impl Maker<'_> {
 
     fn comment(&self) -> String {
         let mut text = format!(
-            "sandboxc plan {}, session {}, for podman {}\n\nStart this unit: the others come with it, in order, and end with it.\n  systemctl --user start {}\n",
+            "sandboxc plan {}, session {}, for podman {}\n\nStart this unit: it starts all others in order, and they stop with it.\n  systemctl --user start {}\n",
             self.plan.names.hash,
             self.plan.session,
             self.podman,
             self.units.agent(),
         );
         if self.plan.network.is_none() {
-            text.push_str("\nTHE NETWORK SANDBOX IS OFF: the agent reaches everything that this host reaches.\n");
+            text.push_str("\nTHE NETWORK SANDBOX IS OFF: the agent can reach everything that this host can reach.\n");
         }
         if let Some(keeper) = self.keeper() {
             let service = self.units.service(keeper);
             text.push_str(&format!(
-                "\nKeys and secrets are in no unit: {service} reads them at each start, into memory.\n"
+                "\nUnit files contain no keys or secrets: {service} reads them into memory at each start.\n"
             ));
         }
-        text.push_str(&format!("\nPermissions, and where each was given:\n{}", permissions(self.plan)));
+        text.push_str(&format!("\nPermissions, with the file and line of each:\n{}", permissions(self.plan)));
         text
     }
 }

@@ -1,4 +1,4 @@
-//! A `.container`: what the plan says of a container, and how its service runs.
+//! A `.container` unit: the container from the plan, and how its service runs.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::emit::defaults;
 use crate::plan::pod::{Ceiling, Container, Device, Dns, EnvValue, Label, Pod, Proc, Pull, Seccomp};
 use crate::source::Sourced;
 
-/// The longest single argument of a process on Linux (`MAX_ARG_STRLEN`, execve(2)), with room for the option's name.
+/// The longest single argument of a process on Linux (`MAX_ARG_STRLEN`, execve(2)), minus space for the option's name.
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 64;
 
 /// Where an image comes from.
@@ -19,16 +19,16 @@ const LONGEST_ARGUMENT: usize = 128 * 1024 - 64;
 pub(super) enum Image {
     /// Its reference.
     Reference,
-    /// File of the unit that brings it.
+    /// The unit file that builds or pulls it.
     Unit(String),
 }
 
-/// Where a container is: in a pod, or on networks of its own.
+/// Where a container runs: in a pod, or on networks of its own.
 #[derive(Clone, Debug)]
 pub(super) enum Standing<'a> {
-    /// File of the pod's unit. The container is not started with the pod: one unit starts everything in order.
+    /// The pod's unit file. The pod does not start the container: one unit starts everything in order.
     Pod(String),
-    /// Alone: what its pod would have is its own.
+    /// Alone, with its pod's settings.
     Alone {
         /// The pod.
         pod: &'a Pod,
@@ -40,35 +40,35 @@ pub(super) enum Standing<'a> {
 /// How its service runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Service {
-    /// Runs to its end before others start; else it counts as started when its process runs.
+    /// Whether it must end before others start. Otherwise it counts as started when its process runs.
     pub oneshot: bool,
-    /// Seconds until a start counts as failed.
+    /// The start timeout in seconds.
     pub start_timeout: u32,
-    /// Runs before the start, with specifiers, and decides whether there is one.
+    /// A condition that runs before the start, with specifiers.
     pub before: Option<String>,
-    /// Files with the variables that no line carries.
+    /// Files with variables that a unit file cannot contain.
     pub env_files: Vec<HostFile>,
 }
 
 /// A file of the host.
 #[derive(Clone, Debug)]
 pub(super) enum HostFile {
-    /// Its path; one that starts with `./` is relative to the unit file.
+    /// Its path. If it starts with `./`, it is relative to the unit file.
     Path(String),
     /// A plain path below the user's runtime directory.
     Runtime(String),
 }
 
-/// A `.container`.
+/// A `.container` unit.
 #[derive(Clone, Debug)]
 pub(super) struct ContainerUnit<'a> {
     /// `[Unit]`.
     pub relations: Relations,
-    /// Name in podman.
+    /// The name in podman.
     pub name: String,
-    /// Its image.
+    /// The image.
     pub image: Image,
-    /// Where it is.
+    /// Where it runs.
     pub standing: Standing<'a>,
     /// Labels.
     pub labels: Pairs,
@@ -79,7 +79,7 @@ pub(super) struct ContainerUnit<'a> {
 }
 
 impl Maker<'_> {
-    /// The text of a `.container`.
+    /// The text of a `.container` unit.
     pub(super) fn write_container(&self, unit: &ContainerUnit<'_>, comment: &str) -> Result<String, EmitError> {
         let ContainerUnit { relations, name, image, standing, labels, service, container } = unit;
         let Container {
@@ -117,7 +117,7 @@ impl Maker<'_> {
         entrypoint(&mut w, argv)?;
         w.set("User", &user.to_string())?;
         w.set("Group", &user.to_string())?;
-        // `privileged = true` in the user's containers.conf would undo the rest of this.
+        // `privileged = true` in the user's containers.conf would undo everything below.
         w.arg("--privileged=false")?;
         w.set("DropCapability", "all")?;
         for capability in caps {
@@ -139,7 +139,7 @@ impl Maker<'_> {
         for (name, value) in labels {
             w.set("Label", &format!("{name}={value}"))?;
         }
-        // Lines stay readable after the container is gone, whatever the user's default is.
+        // Keeps the output after the container is gone, whatever the user's default is.
         w.set("LogDriver", "journald")?;
         let run_timeout = write_limits(&mut w, limits)?;
         w.set("StopTimeout", &stop_timeout.to_string())?;
@@ -159,7 +159,7 @@ fn entrypoint(w: &mut Writer, argv: &[String]) -> Result<(), EmitError> {
     if command.len() > LONGEST_ARGUMENT {
         return Err(EmitError::CannotKeep {
             what: format!("a command of {} bytes", command.len()),
-            why: "a unit carries at most 128 KiB; put the text into a file".to_owned(),
+            why: "a unit's command can have at most 128 KiB; put the text into a file".to_owned(),
         });
     }
     w.set("Entrypoint", &command)
@@ -190,7 +190,7 @@ impl Standing<'_> {
                 w.flag("StartWithPod", false)
             }
             Self::Alone { pod, networks } => {
-                // Without a pod there is no infra container; name and networks are the unit's.
+                // Without a pod, there is no infra container; the unit has its name and networks.
                 let Pod { name: _, infra: _, host_name, networks: _, dns, userns, sysctls, helpers: _, main: _ } = pod;
                 w.set("UserNS", userns)?;
                 for network in networks {
@@ -201,7 +201,7 @@ impl Standing<'_> {
                     w.set("DNS", &server.to_string())?;
                     w.set("DNSOption", &format!("ndots:{ndots}"))?;
                 }
-                // podman's own would begin with the host's.
+                // podman's default would start with the host's entries.
                 w.arg("--no-hosts")?;
                 for (name, value) in *sysctls {
                     w.set("Sysctl", &format!("{name}={value}"))?;
@@ -212,13 +212,13 @@ impl Standing<'_> {
     }
 }
 
-/// Lines for the variables that a line carries; the others are in files. The host's proxy variables stay outside, as
-/// everything of its environment does, also where the user's containers.conf says `env_host`.
+/// Lines for the variables that a unit file can contain; the others are in files. The host's proxy variables and the
+/// rest of its environment stay out, even if the user's containers.conf says `env_host`.
 fn environment(w: &mut Writer, env: &BTreeMap<String, Sourced<EnvValue>>, files: &[HostFile]) -> Result<(), EmitError> {
     for (name, value) in env {
         match &value.value {
             EnvValue::Text(text) if env_fits(text) => w.set("Environment", &format!("{name}={text}"))?,
-            // In the file of variables, in that of surrogates, or read by the shell that becomes the command.
+            // In the file of variables, in that of surrogates, or read by the shell that executes the command.
             EnvValue::Text(_) | EnvValue::Surrogate | EnvValue::Secret => {}
         }
     }
@@ -232,7 +232,7 @@ fn environment(w: &mut Writer, env: &BTreeMap<String, Sourced<EnvValue>>, files:
     w.set_or_arg("HttpProxy", "false", "--http-proxy")
 }
 
-/// The file for the variables that only podman's own reader carries: a line each, nothing quoted (podman `pkg/env`).
+/// The file for variables that only podman's own parser accepts: one per line, without quotes (podman `pkg/env`).
 pub(super) fn variables_file(env: &BTreeMap<String, Sourced<EnvValue>>) -> Result<Option<File>, EmitError> {
     let mut file = String::new();
     for (name, value) in env {
@@ -243,7 +243,7 @@ pub(super) fn variables_file(env: &BTreeMap<String, Sourced<EnvValue>>) -> Resul
         if value.contains(['\0', '\n', '\r']) {
             return Err(EmitError::CannotKeep {
                 what: format!("the variable {name}"),
-                why: "no Quadlet unit carries both a line break and a character such as U+0080 or a noncharacter, nor a NUL"
+                why: "a Quadlet unit cannot contain a NUL, or a line break together with a character such as U+0080 or a noncharacter"
                     .to_owned(),
             });
         }
@@ -252,7 +252,7 @@ pub(super) fn variables_file(env: &BTreeMap<String, Sourced<EnvValue>>) -> Resul
     Ok((!file.is_empty()).then(|| File::new("agent/variables", file)))
 }
 
-/// True if an `Environment=` line carries the value.
+/// Whether an `Environment=` line can contain the value.
 fn env_fits(value: &str) -> bool {
     encode(Syntax::Exec, &format!("X={value}")).is_ok()
 }
@@ -263,18 +263,18 @@ fn write_device(w: &mut Writer, device: &Device) -> Result<(), EmitError> {
     if text.contains(':') {
         return Err(EmitError::CannotKeep {
             what: format!("the device {text}"),
-            why: "a colon in its path is taken for its options".to_owned(),
+            why: "podman would parse what follows the colon as options".to_owned(),
         });
     }
     w.set_or_arg("AddDevice", &text, "--device")
 }
 
-/// Writes what podman keeps, and returns what systemd must: the seconds it may run.
+/// Writes the limits that podman enforces, and returns the timeout in seconds, which systemd enforces.
 fn write_limits(w: &mut Writer, limits: &Limits) -> Result<Option<u64>, EmitError> {
     let Limits { timeout, memory, cpus, pids } = limits;
     if let Some(memory) = memory.as_ref().map(|memory| memory.value) {
         w.set_or_arg("Memory", &memory.to_string(), "--memory")?;
-        // Equal to the memory limit means no swap (podman-run(1)).
+        // A limit equal to the memory limit means no swap (podman-run(1)).
         w.arg(&format!("--memory-swap={memory}"))?;
     }
     if let Some(cpus) = cpus.as_ref().map(|cpus| cpus.value) {
@@ -286,8 +286,8 @@ fn write_limits(w: &mut Writer, limits: &Limits) -> Result<Option<u64>, EmitErro
     Ok(timeout.as_ref().map(|timeout| timeout.value))
 }
 
-/// systemd's own limits of the service, which the container is part of. Those that no controller is delegated for have no
-/// effect, where podman's would keep it from starting.
+/// systemd's own limits of the service, which the container is part of. Without the controllers, they have no effect,
+/// while podman's limits would prevent the start.
 fn write_ceiling(w: &mut Writer, ceiling: Ceiling) -> Result<(), EmitError> {
     let Ceiling { memory, cpus, pids } = ceiling;
     w.set("MemoryMax", &memory.to_string())?;
@@ -305,7 +305,7 @@ impl Service {
         w.set("Restart", "no")?;
         w.set("TimeoutStartSec", &self.start_timeout.to_string())?;
         if !self.oneshot {
-            // A container that SIGTERM ends exits so; to systemd that is as clean as the signal itself.
+            // A container that SIGTERM ends has this exit code; to systemd it is as clean as the signal itself.
             w.set("SuccessExitStatus", "143")?;
         }
         if let Some(before) = &self.before {

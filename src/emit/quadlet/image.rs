@@ -1,5 +1,5 @@
-//! Units that bring an image: a build of the repo's Containerfile as it was reviewed, and a pull that asks a registry only
-//! where the image is missing.
+//! Units that provide an image: a build of the repo's Containerfile as it was reviewed, or a pull that contacts a
+//! registry only if the image is missing.
 
 use super::container::Image;
 use super::unit::{Relations, quadlet};
@@ -8,17 +8,18 @@ use super::{EmitError, File, Maker, global_args};
 use crate::config::ImageSource;
 use crate::emit::{Podman, defaults};
 
-/// The first podman whose `.image` units can say that an image which is here is not asked for (`Policy=`).
+/// The first podman whose `.image` units can skip the pull of an existing image (`Policy=`).
 const POLICY_SINCE: Podman = Podman::new(5, 6);
 
-/// Seconds that a build or a pull may take.
+/// The timeout of a build or a pull, in seconds.
 const START_TIMEOUT: u32 = 1800;
 
-/// Directory of the build's copy, which is alone in it: all that the build can copy from.
+/// The directory that contains the build's copy of the Containerfile and nothing else, so that nothing else can be
+/// copied into the image.
 const CONTEXT: &str = "image";
 
 impl Maker<'_> {
-    /// The agent's image, and the files that bring it.
+    /// The agent's image, and the files that provide it.
     pub(super) fn agent_image(&self) -> Result<(Image, Vec<File>), EmitError> {
         match &self.plan.agent.main.image.value {
             ImageSource::Reference(reference) => self.image("image", reference),
@@ -27,16 +28,17 @@ impl Maker<'_> {
         }
     }
 
-    /// An image by its reference; `role` is the end of its unit's name, if it has one.
+    /// An image by its reference. `role` is the end of its unit's name, if it has one.
     ///
-    /// Images of ours are made by `image build`. A unit that built the router's would decide by what a mirror has at the
-    /// time of a start what stands between the agent and the network, for a tag that every set here shares.
+    /// `image build` builds the images of sandboxc. If a unit built the router's, then whatever a mirror had at the
+    /// time of a start would decide what stands between the agent and the network, for a tag that all sandboxes here
+    /// share.
     pub(super) fn image(&self, role: &str, reference: &str) -> Result<(Image, Vec<File>), EmitError> {
         if reference.starts_with("localhost/") || self.podman < POLICY_SINCE {
             return Ok((Image::Reference, Vec::new()));
         }
         let mut w = Writer::new(self.podman, "");
-        // Asked again at each start: it may have been removed meanwhile.
+        // Checked again at each start, since the image may have been removed.
         self.relations("Image", &self.refusers(), &[]).write(&mut w)?;
         w.group("Image");
         w.set("Image", reference)?;
@@ -62,7 +64,7 @@ impl Maker<'_> {
         global_args(&mut w)?;
         w.group("Service");
         self.podman_environment(&mut w, &conf.path)?;
-        // An image that is here is not built again, which needs no network.
+        // An existing image is not built again, which would need the network.
         w.set("ExecCondition", &format!("/bin/sh -c \"! podman image exists {reference}\""))?;
         w.set("TimeoutStartSec", &START_TIMEOUT.to_string())?;
         quadlet(&mut w)?;

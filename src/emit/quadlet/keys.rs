@@ -1,12 +1,12 @@
-//! The keys that are emitted, with the podman that first knows them and the syntax they are read in. A key that the
-//! installed podman does not know makes the whole unit disappear at `daemon-reload`.
+//! The emitted keys, with the first podman that knows each and the syntax it is parsed with. A key that the installed
+//! podman does not know makes the whole unit disappear at `daemon-reload`.
 //!
-//! Versions were computed from every podman tag's `pkg/systemd/quadlet/quadlet.go`.
+//! The versions were computed from `pkg/systemd/quadlet/quadlet.go` of every podman tag.
 
 use super::syntax::Syntax;
 use crate::emit::Podman;
 
-/// One key of one group.
+/// A key of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// `Container`, `Pod`, …
@@ -15,7 +15,7 @@ pub struct Key {
     pub name: &'static str,
     /// The first podman that knows it.
     pub since: Podman,
-    /// How it is read.
+    /// How it is parsed.
     pub syntax: Syntax,
 }
 
@@ -25,7 +25,7 @@ const fn key(group: &'static str, name: &'static str, since: (u16, u16), syntax:
 
 use Syntax::{Exec, Native, Raw, Stripped, Strv};
 
-/// Every key there is for the writer.
+/// All keys that the writer may use.
 pub const KEYS: &[Key] = &[
     key("Container", "AddCapability", (4, 4), Strv),
     key("Container", "AddDevice", (4, 4), Strv),
@@ -93,7 +93,7 @@ pub const KEYS: &[Key] = &[
     key("Install", "WantedBy", (4, 4), Native),
 ];
 
-/// The groups that systemd reads itself; their keys are copied.
+/// The groups that systemd itself reads; Quadlet copies their keys.
 pub const NATIVE: [&str; 3] = ["Unit", "Service", "Timer"];
 
 /// Looks a key up.

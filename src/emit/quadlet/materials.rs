@@ -1,7 +1,7 @@
-//! What no file of the set may hold: a service writes it into the user's runtime directory, for as long as the set runs.
+//! Materials of units: a service writes them into the user's runtime directory for as long as the sandbox runs.
 //!
-//! systemd makes the directory (`RuntimeDirectory=`) and removes it with whatever is in it when the service has ended,
-//! failed or been killed, without our help. Containers get parts of it as mounts: a podman secret would be a copy in files.
+//! systemd creates the directory (`RuntimeDirectory=`) and removes it with its content when the service has ended,
+//! failed or been killed. Containers get parts of it as mounts: a podman secret would be a copy in files.
 
 use std::path::Path;
 
@@ -13,39 +13,39 @@ use super::{EmitError, File, HELD_IN, Maker};
 use crate::config::OVERRIDES;
 use crate::plan::{MaterialStore, Origin, Part, trust};
 
-/// Where `sandboxc` is looked for; `%h` is the home. systemd does not search there by itself, and `ExecSearchPath=`, which
-/// would say it, is unknown before systemd 250 and to `systemd-analyze verify`: so `env` searches.
+/// Where to look for `sandboxc`; `%h` is the home directory. systemd does not search there by itself. `ExecSearchPath=`
+/// is unknown before systemd 250 and to `systemd-analyze verify`, so `env` searches.
 pub const PROGRAM_DIRS: [&str; 5] = ["%h/.local/bin", "%h/.cargo/bin", "/usr/local/bin", "/usr/bin", "/bin"];
 
-/// Seconds until a start counts as failed: only files are read.
+/// The start timeout in seconds: the service only reads files.
 const START_TIMEOUT: u32 = 60;
 
-/// Role of the service, the end of its name.
+/// The role of the service, which ends its name.
 const ROLE: &str = "materials";
 
 impl Maker<'_> {
-    /// Where the set comes from, if something of it must be read at each start.
+    /// The origin of the units, if something must be read from it at each start.
     pub(super) fn origin(&self) -> Result<Option<&Origin>, EmitError> {
         match self.plan.materials.as_ref().map(|materials| &materials.store) {
             None => Ok(None),
             Some(MaterialStore::Service(origin)) => Ok(Some(origin)),
             Some(MaterialStore::Directory(_) | MaterialStore::Secrets(_)) => {
-                Err(EmitError::Internal("units keep their secrets themselves".to_owned()))
+                Err(EmitError::Internal("units hold their secrets themselves".to_owned()))
             }
         }
     }
 
-    /// The role of the service, where there is one: what uses the directory requires it.
+    /// The role of the service, if there is one. Everything that uses the directory requires it.
     pub(super) fn keeper(&self) -> Option<&'static str> {
         self.plan.materials.as_ref().map(|_| ROLE)
     }
 
-    /// The set's directory below the runtime directory, which is handled like that of a session.
+    /// The directory below the runtime directory, which is laid out like that of a session.
     pub(super) fn held(&self) -> String {
         format!("{HELD_IN}/sandboxc-{}", self.plan.names.hash)
     }
 
-    /// The service. A restart of the agent is one of it too, so that each run has surrogates of its own.
+    /// The service. A restart of the agent also restarts it, so that each run has its own surrogates.
     pub(super) fn materials(&self) -> Result<Option<File>, EmitError> {
         let Some(origin) = self.origin()? else { return Ok(None) };
         let mut w = Writer::new(self.podman, "");
@@ -79,10 +79,9 @@ impl Maker<'_> {
         Ok(Some(File::new(self.units.file(ROLE, "service"), w.finish())))
     }
 
-    /// What the agent's service does before its container: a start that comes while the last set is still being taken down
-    /// cancels what of that has not happened yet, and would find the mounts, or the keys and the router, of the last run. They
-    /// are then made anew. Only of these is anything made anew (`ignore-dependencies`): the agent, which requires all of them,
-    /// would be taken down too.
+    /// What the agent's service does before its container. A start during a stop cancels the pending stop jobs, so the
+    /// new run would reuse the mounts, keys and router of the previous one. This restarts those services. It restarts
+    /// only them (`ignore-dependencies`), since the agent, which requires all of them, would otherwise be stopped, too.
     pub(super) fn renew(&self) -> String {
         let router = self.plan.needs(Part::Router).then_some("router");
         let mounts = renewal(&self.pinned(), &[self.units.service(PIN_ROLE)]);
@@ -95,7 +94,8 @@ impl Maker<'_> {
         format!("/bin/sh -c \"{}\"", all.join(" && "))
     }
 
-    /// The file with the agent's surrogates. podman keeps what it reads of it, and they open nothing.
+    /// The file with the agent's surrogates. podman stores what it reads from it, but surrogates give no access by
+    /// themselves.
     pub(super) fn surrogates(&self) -> Result<Option<HostFile>, EmitError> {
         if !self.plan.needs(Part::Surrogates) {
             return Ok(None);
@@ -104,7 +104,7 @@ impl Maker<'_> {
     }
 }
 
-/// Makes services anew where a mark says that their directory has been used, and marks it.
+/// Restarts services if a mark shows that their directory has been used, and sets the mark.
 fn renewal(dir: &str, services: &[String]) -> String {
     let used = format!("%t/{dir}/used");
     let restart = |service| format!("systemctl --user restart --job-mode=ignore-dependencies {service}");

@@ -1,4 +1,4 @@
-//! Mounts of a `.container`.
+//! Mounts of a `.container` unit.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use super::{EmitError, Maker};
 use crate::plan::pod::{MaterialSet, Mount, MountOption, Source};
 use crate::plan::trust;
 
-/// What a bind mount mounts.
+/// The source of a bind mount.
 enum Bind {
-    /// A path of the host; one that starts with `./` is relative to the unit file.
+    /// A path of the host. If it starts with `./`, it is relative to the unit file.
     Path(String),
     /// A plain path below the user's runtime directory.
     Runtime(String),
 }
 
 impl Maker<'_> {
-    /// Named volumes first: what is mounted inside them comes after.
+    /// Named volumes come first, since other mounts may be inside them.
     pub(super) fn write_mounts(&self, w: &mut Writer, mounts: &[Mount]) -> Result<(), EmitError> {
         let (volumes, binds): (Vec<_>, Vec<_>) =
             mounts.iter().partition(|mount| matches!(mount.source, Source::Volume(_)));
@@ -52,7 +52,7 @@ impl Maker<'_> {
     }
 }
 
-/// Options of a mount.
+/// The options of a mount.
 #[derive(Clone, Copy)]
 struct Options<'a> {
     read_only: bool,
@@ -61,7 +61,7 @@ struct Options<'a> {
 }
 
 impl Options<'_> {
-    /// As `Volume=` takes them.
+    /// The same options in the syntax of `Volume=`.
     fn words(self) -> String {
         let mode = if self.read_only { "ro" } else { "rw" };
         let options = self.more.iter().map(|option| option.word());
@@ -70,8 +70,8 @@ impl Options<'_> {
 }
 
 impl Bind {
-    /// `Volume=` splits at colons, trims, and makes a `RequiresMountsFor=` that breaks at spaces (before 5.8), so any
-    /// path that is not plain goes to podman's `--mount`, which reads CSV.
+    /// `Volume=` splits at colons, trims, and generates a `RequiresMountsFor=` that breaks at spaces (before 5.8). So
+    /// any path that is not plain becomes a `--mount` argument of podman, which is parsed as CSV.
     fn write(&self, w: &mut Writer, target: &str, options: Options<'_>) -> Result<(), EmitError> {
         let plain = |c: char| c.is_alphanumeric() && c != '\u{80}' || "/._-+@=".contains(c);
         let words = options.words();
@@ -92,16 +92,16 @@ impl Bind {
     }
 }
 
-/// `Volume=` of a named volume's unit. Its target must not be split or trimmed.
+/// `Volume=` for a named volume's unit. Its target must not be split or trimmed.
 fn volume(w: &mut Writer, unit: &str, target: &str, options: Options<'_>) -> Result<(), EmitError> {
     if target.contains(':') {
         return Err(EmitError::CannotKeep {
             what: format!("the path {target}"),
-            why: "a colon in the path of a named volume is taken for its options".to_owned(),
+            why: "podman would parse what follows the colon as the volume's options".to_owned(),
         });
     }
     let words = options.words();
-    // podman mounts a volume read-write unless told otherwise.
+    // podman mounts a volume read-write by default.
     let words = if words == "rw" { String::new() } else { format!(":{words}") };
     w.set("Volume", &format!("{unit}:{target}{words}"))
 }

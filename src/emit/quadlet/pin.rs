@@ -1,17 +1,19 @@
-//! The service that holds the sources of the agent's mounts, so that podman looks up no name that a sandbox can change.
+//! The service that pins the sources of the agent's mounts, so that podman never looks up a name that a sandbox can
+//! change.
 //!
-//! It mounts each in podman's own namespaces, on a name in its runtime directory. systemd removes that directory when the
-//! set ends, from outside of these namespaces, and the kernel takes a mount away with the name that it is on.
+//! It mounts each source in podman's own namespaces, at a name in its runtime directory. When the sandbox stops,
+//! systemd removes that directory from outside of these namespaces, and the kernel removes each mount with its mount
+//! point.
 
 use super::unit::Relations;
 use super::writer::{Word, Writer};
 use super::{EmitError, File, HELD_IN, Maker};
 use crate::emit::{defaults, pin};
 
-/// Role of the service, the end of its name.
+/// The role of the service, which ends its name.
 pub(super) const PIN_ROLE: &str = "mounts";
 
-/// Seconds until a start counts as failed.
+/// The start timeout in seconds.
 const START_TIMEOUT: u32 = 60;
 
 impl Maker<'_> {
@@ -31,7 +33,7 @@ impl Maker<'_> {
         w.set("TimeoutStartSec", &START_TIMEOUT.to_string())?;
         w.set("RuntimeDirectory", &self.pinned())?;
         w.set("RuntimeDirectoryMode", "0700")?;
-        // It may be the first podman of this login, whose pause process lives on.
+        // This may be the first podman of this login, whose pause process lives on.
         self.podman_environment(&mut w, defaults::CONF)?;
         let (script, dir) =
             (format!("%E/containers/systemd/{}/{}", self.plan.session, pin::FILE), format!("%t/{}", self.pinned()));

@@ -1,57 +1,57 @@
-//! The four value syntaxes of Quadlet, each followed by systemd's own reading of the generated service.
+//! The value syntaxes of Quadlet, each followed by systemd's parsing of the generated service.
 //!
-//! What Quadlet takes out of a key it quotes again into `ExecStart=`, where systemd expands `%` specifiers and `$`
-//! variables (systemd.service(5), "Command lines"); Quadlet escapes neither, so both are doubled here. A value that a
-//! syntax cannot carry is [`Unfit`]: the caller finds another way or refuses.
+//! Quadlet quotes the values it parses when it writes `ExecStart=`, where systemd expands `%` specifiers and `$`
+//! variables (systemd.service(5), "Command lines"). Quadlet escapes neither, so both are doubled here. A value that a
+//! syntax cannot express is [`Unfit`]: the caller finds another way or refuses it.
 
-/// Which parser of Quadlet reads a key (podman `pkg/systemd/parser`: `unitfile.go`, `split.go`).
+/// Which of Quadlet's parsers reads a key (podman `pkg/systemd/parser`: `unitfile.go`, `split.go`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     /// The rest of the line as it is: no quotes, no escapes.
     Raw,
-    /// The rest of the line; 5.0 to 5.8.1 strip any `"` at its ends, later ones a pair.
+    /// The rest of the line. 5.0 to 5.8.1 strip any `"` at its ends, later versions a pair.
     Stripped,
-    /// Words between spaces, quotes removed, backslash literal.
+    /// Words between spaces; quotes are removed, backslashes are literal.
     Strv,
     /// Words with quotes and C escapes. An empty word ends the list, an unknown escape drops the line.
     Exec,
-    /// systemd's own keys, which Quadlet copies: specifiers only.
+    /// systemd's own keys, which Quadlet copies: only specifiers are expanded.
     Native,
-    /// The same for `Environment=` of systemd's own: one word with quotes and escapes, where `$` has no meaning.
+    /// The same for systemd's own `Environment=`: one word with quotes and escapes, in which `$` has no meaning.
     Assignment,
 }
 
-/// Why a syntax cannot carry a value.
+/// Why a syntax cannot express a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit(pub &'static str);
 
-/// One value in its syntax, ready to stand behind `Key=`.
+/// A value in its syntax, ready to follow `Key=`.
 pub fn encode(syntax: Syntax, value: &str) -> Result<String, Unfit> {
     match syntax {
         Syntax::Exec => word(value, &double(value)),
-        // Anything else makes systemd ignore it (`env_value_is_valid`).
+        // systemd ignores anything else (`env_value_is_valid`).
         Syntax::Assignment if value.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n')) => {
-            Err(Unfit("it has a control character, which systemd takes in no variable"))
+            Err(Unfit("it has a control character, which systemd does not permit in variables"))
         }
         Syntax::Assignment => word(value, &value.replace('%', "%%")),
         Syntax::Raw | Syntax::Stripped | Syntax::Native => {
             whole_line(value)?;
             if syntax == Syntax::Stripped && (value.starts_with(['"', '\'']) || value.ends_with(['"', '\''])) {
-                return Err(Unfit("it starts or ends with a quote, which this key loses"));
+                return Err(Unfit("it starts or ends with a quote, which this key strips"));
             }
             Ok(if syntax == Syntax::Native { value.replace('%', "%%") } else { double(value) })
         }
         Syntax::Strv => {
             whole_line(value)?;
             match value.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '\\')) {
-                true => Err(Unfit("it has a space, a quote or a backslash, which a list cannot carry")),
+                true => Err(Unfit("it has a space, a quote or a backslash, which a list cannot contain")),
                 false => Ok(double(value)),
             }
         }
     }
 }
 
-/// One word of an exec-like key; `doubled` is the same with what is to be doubled.
+/// A word of an exec-like key. In `doubled`, everything that needs it has been doubled.
 fn word(value: &str, doubled: &str) -> Result<String, Unfit> {
     if value.is_empty() {
         return Err(Unfit("an empty word ends the list there"));
@@ -86,7 +86,7 @@ fn whole_line(value: &str) -> Result<(), Unfit> {
         return Err(Unfit("it starts or ends with a space, which is trimmed"));
     }
     if value.chars().any(char::is_control) {
-        return Err(Unfit("it has a line break or another control character, which a line cannot carry"));
+        return Err(Unfit("it has a line break or another control character, which a line cannot contain"));
     }
     if value.ends_with('\\') {
         return Err(Unfit("it ends with a backslash, which continues the line"));
@@ -94,26 +94,26 @@ fn whole_line(value: &str) -> Result<(), Unfit> {
     value.chars().find_map(unfit).map_or(Ok(()), Err)
 }
 
-/// Characters that do not arrive in any syntax.
+/// Characters that no syntax can express.
 fn unfit(c: char) -> Option<Unfit> {
     match u32::from(c) {
         0 => Some(Unfit("it has a NUL")),
-        // Quadlet writes it as `\x80`, which systemd reads as one byte (`charNeedsEscape` tests `c > 128`).
+        // Quadlet writes it as `\x80`, which systemd parses as one byte (`charNeedsEscape` tests `c > 128`).
         0x80 => Some(Unfit("it has U+0080, which Quadlet writes as another byte")),
-        // systemd drops a line that has one (`unichar_is_valid`).
+        // systemd drops a line that contains one (`unichar_is_valid`).
         0xFDD0..=0xFDEF => Some(Unfit("it has a Unicode noncharacter, for which systemd drops the line")),
         n if n & 0xFFFE == 0xFFFE => Some(Unfit("it has a Unicode noncharacter, for which systemd drops the line")),
         _ => None,
     }
 }
 
-/// `%` and `$` as systemd reads them back.
+/// Escapes `%` and `$` for systemd.
 fn double(value: &str) -> String {
     value.replace('%', "%%").replace('$', "$$")
 }
 
-/// A JSON array of strings that a whole-line key carries whatever is in them: it starts and ends with a bracket, and
-/// everything that does not arrive as itself is a `\u` escape. podman reads `--entrypoint` so.
+/// A JSON array of strings that a whole-line key accepts, whatever the strings contain: it starts and ends with a
+/// bracket, and everything that would be changed is a `\u` escape. podman parses `--entrypoint` this way.
 pub fn json_words<S: AsRef<str>>(words: &[S]) -> String {
     let words: Vec<String> = words.iter().map(|word| json_string(word.as_ref())).collect();
     format!("[{}]", words.join(","))
@@ -138,7 +138,7 @@ fn json_string(word: &str) -> String {
     text
 }
 
-/// A field of a CSV line as podman reads `--mount` (Go's `encoding/csv`).
+/// A field of a CSV line as podman parses `--mount` (Go's `encoding/csv`).
 pub fn csv_field(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

@@ -1,4 +1,4 @@
-//! Typed units other than containers. What is not here is not emitted.
+//! Typed units other than containers. Nothing else is emitted.
 
 use std::path::Path;
 
@@ -7,18 +7,18 @@ use super::{Maker, global_args};
 use crate::emit::{EmitError, Podman, defaults};
 use crate::plan::pod::{Dns, Pod};
 
-/// What `[Unit]` says. Every unit but the agent's ends when nothing that runs needs it any more.
+/// The `[Unit]` section. Every unit except the agent's stops when no active unit requires it.
 #[derive(Clone, Debug, Default)]
 pub struct Relations {
-    /// For people.
+    /// A description.
     pub description: String,
-    /// Services that must have started well before this one; it does not start if one of them fails.
+    /// Services that must have started successfully before this one, which does not start if one of them fails.
     pub requires: Vec<String>,
-    /// The same, and this one ends when they end.
+    /// Like `requires`, and this unit also stops when they stop.
     pub binds_to: Vec<String>,
-    /// Ends when no active unit requires it.
+    /// Whether it stops when no active unit requires it.
     pub stop_when_unneeded: bool,
-    /// The target that it ends with.
+    /// The target that it stops with.
     pub part_of: Option<String>,
 }
 
@@ -46,20 +46,20 @@ impl Relations {
     }
 }
 
-/// A part starts and ends with each start of the agent's unit, whose limit is the one that counts: six starts within ten
-/// seconds would fail at a part's, as a failed dependency.
+/// A part starts and stops with the agent's unit, so only that unit's start limit counts. Otherwise six starts within
+/// ten seconds would fail at a part, as a failed dependency.
 fn no_start_limit(w: &mut Writer) -> Result<(), EmitError> {
     w.set("StartLimitIntervalSec", "0")
 }
 
-/// Nothing waits for the network of the host to be called online, which rootless takes up to 90 s to give up on
-/// (podman #22197); the router asks when the agent does.
+/// Does not wait for the host's network to be online, which rootless podman gives up on after 90 s (podman #22197). The
+/// router only needs it when the agent does.
 pub(super) fn quadlet(w: &mut Writer) -> Result<(), EmitError> {
     w.group("Quadlet");
     w.flag("DefaultDependencies", false)
 }
 
-/// A `.pod`.
+/// A `.pod` unit.
 #[derive(Clone, Debug)]
 pub struct PodUnit<'a> {
     /// `[Unit]`.
@@ -93,7 +93,7 @@ impl PodUnit<'_> {
         }
         w.set_or_arg("HostName", host_name, "--hostname")?;
         w.set("UserNS", userns)?;
-        // The gate ends before the others start; with `stop`, Quadlet's default, the pod would end with it.
+        // The gate ends before the others start. With Quadlet's default, `stop`, the pod would stop with it.
         w.set_or_arg("ExitPolicy", "continue", "--exit-policy")?;
         for (name, value) in labels {
             w.set_or_arg("Label", &format!("{name}={value}"), "--label")?;
@@ -105,7 +105,7 @@ impl PodUnit<'_> {
         if w.knows("StopTimeout") {
             w.set("StopTimeout", &pod.stop_timeout().to_string())?;
         }
-        // Older ones overwrite it with on-failure (podman #28081); a pod that comes back finds nobody that needs it.
+        // Older versions overwrite it with on-failure (podman #28081), but nothing requires a pod that comes back.
         w.group("Service");
         if podman >= Podman::new(6, 0) {
             w.set("Restart", "no")?;
@@ -116,16 +116,17 @@ impl PodUnit<'_> {
     }
 }
 
-/// A `.network`.
+/// A `.network` unit.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// `[Unit]`.
     pub relations: Relations,
-    /// Name in podman.
+    /// The name in podman.
     pub name: String,
-    /// Its block.
+    /// The subnet.
     pub subnet: String,
-    /// The session's own: no route out, removed at the end. Else the routers', which stays.
+    /// Whether it is the session's own network, which has no route out and is removed at the end. Otherwise it is the
+    /// routers' network, which is kept.
     pub internal: bool,
     /// Its label.
     pub label: (String, String),
@@ -157,12 +158,12 @@ impl Network {
     }
 }
 
-/// A `.volume` that outlives sessions.
+/// A `.volume` unit that outlives sessions.
 #[derive(Clone, Debug)]
 pub struct Volume {
     /// `[Unit]`.
     pub relations: Relations,
-    /// Name in podman.
+    /// The name in podman.
     pub name: String,
 }
 
@@ -185,16 +186,16 @@ pub fn timer(podman: Podman, description: &str, calendar: &str, service: &str) -
     w.set("Description", description)?;
     w.group("Timer");
     w.set("OnCalendar", calendar)?;
-    // systemd's default may start it a minute late.
+    // By default, systemd may start it a minute late.
     w.set("AccuracySec", "1s")?;
     w.set("Unit", service)?;
-    // Where timers are enabled, they start with the user's manager.
+    // Enabled timers start with the user's systemd.
     w.group("Install");
     w.set("WantedBy", "timers.target")?;
     Ok(w.finish())
 }
 
-/// A `.target`, which systemd reads without Quadlet: it starts, ends and is active with a service.
+/// A `.target`, which systemd reads without Quadlet. It starts, stops and is active together with a service.
 pub fn target(podman: Podman, description: &str, service: &str) -> Result<String, EmitError> {
     let mut w = Writer::new(podman, "");
     w.group("Unit");
@@ -205,11 +206,11 @@ pub fn target(podman: Podman, description: &str, service: &str) -> Result<String
     Ok(w.finish())
 }
 
-/// UTF-8 text of a path without what no mount carries.
+/// The text of a path, or an error if it contains what no mount can express.
 pub fn path_text(path: &Path) -> Result<String, EmitError> {
     let refuse =
         |why: &str| EmitError::CannotKeep { what: format!("the path {}", path.display()), why: why.to_owned() };
-    let text = path.to_str().ok_or_else(|| refuse("it is not UTF-8, which a unit cannot carry"))?;
+    let text = path.to_str().ok_or_else(|| refuse("it is not UTF-8, which a unit requires"))?;
     match text.chars().any(char::is_control) {
         true => Err(refuse("it has a control character; rename the directory")),
         false => Ok(text.to_owned()),

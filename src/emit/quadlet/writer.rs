@@ -1,13 +1,13 @@
-//! The one writer of unit files: it knows every key's syntax and version, and refuses what would be inert or cut short.
+//! Writes unit files. It knows each key's syntax and version, and refuses what would have no effect or be truncated.
 
 use super::keys::{self, NATIVE};
 use super::syntax::{Syntax, encode};
 use crate::emit::{EmitError, Podman};
 
-/// A word of a command line of systemd's own.
+/// A word of a command line for systemd.
 #[derive(Clone, Copy, Debug)]
 pub enum Word<'a> {
-    /// As it is.
+    /// Literal text.
     Text(&'a str),
     /// A plain path that starts with a specifier.
     Place(&'a str),
@@ -22,14 +22,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty file for a podman; `comment` is one or more lines for its top.
+    /// Starts a file for a podman version; `comment` is one or more lines for its top.
     pub fn new(podman: Podman, comment: &str) -> Self {
         let lines =
             comment.lines().map(|line| format!("# {}", line.trim_end_matches('\\')).trim_end().to_owned() + "\n");
         Self { podman, text: lines.collect(), group: "" }
     }
 
-    /// Opens a group.
+    /// Begins a group.
     pub fn group(&mut self, name: &'static str) {
         if !self.text.is_empty() {
             self.text.push('\n');
@@ -38,7 +38,7 @@ impl Writer {
         self.group = name;
     }
 
-    /// One line, in the syntax of its key.
+    /// Writes a line in the syntax of its key.
     pub fn set(&mut self, name: &'static str, value: &str) -> Result<(), EmitError> {
         let syntax = self.syntax(name)?;
         let encoded = encoded(syntax, name, value)?;
@@ -46,17 +46,17 @@ impl Writer {
         Ok(())
     }
 
-    /// A value that begins with a path below the user's runtime directory, which systemd completes.
+    /// Writes a value that begins with a path below the user's runtime directory, which systemd completes.
     pub fn below_runtime(&mut self, name: &'static str, value: &str) -> Result<(), EmitError> {
         let encoded = match encode(self.syntax(name)?, value) {
             Ok(encoded) if !encoded.starts_with('"') => encoded,
-            _ => return Err(EmitError::Internal(format!("{value:?} is no path below the runtime directory"))),
+            _ => return Err(EmitError::Internal(format!("{value:?} is not a path below the runtime directory"))),
         };
         self.text.push_str(&format!("{name}=%t/{encoded}\n"));
         Ok(())
     }
 
-    /// A command line of systemd's own.
+    /// Writes a command line for systemd.
     pub fn command(&mut self, name: &'static str, words: &[Word<'_>]) -> Result<(), EmitError> {
         let words = words.iter().map(|word| match word {
             Word::Text(text) => encoded(Syntax::Exec, name, text),
@@ -67,31 +67,31 @@ impl Writer {
         Ok(())
     }
 
-    /// A variable of systemd's own.
+    /// Writes a variable for systemd.
     pub fn variable(&mut self, name: &str, value: &str) -> Result<(), EmitError> {
         let assignment = encoded(Syntax::Assignment, "Environment", &format!("{name}={value}"))?;
         self.text.push_str(&format!("Environment={assignment}\n"));
         Ok(())
     }
 
-    /// A line with specifiers in it.
+    /// Writes a line with specifiers.
     pub fn literal(&mut self, name: &'static str, value: &str) {
         self.text.push_str(&format!("{name}={value}\n"));
     }
 
-    /// `Key=true` or `Key=false`.
+    /// Writes `Key=true` or `Key=false`.
     pub fn flag(&mut self, name: &'static str, value: bool) -> Result<(), EmitError> {
         self.set(name, if value { "true" } else { "false" })
     }
 
-    /// An argument of podman itself: what no key of this version can say. Two separate words are never needed.
+    /// Writes an argument for podman: something that no key of this version can express. It is always a single word.
     pub fn arg(&mut self, argument: &str) -> Result<(), EmitError> {
         self.set("PodmanArgs", argument)
     }
 
-    /// The same with a path below the user's runtime directory between `before` and `after`.
+    /// Writes an argument with a path below the user's runtime directory between `before` and `after`.
     pub fn arg_below_runtime(&mut self, before: &'static str, after: &str) -> Result<(), EmitError> {
-        // A character of no script, and the first of its kind, since what stands before it is ours.
+        // A character of no script marks the place. The first one is ours, since we also wrote everything before it.
         const MARK: &str = "\u{e000}";
         let argument = format!("{before}{MARK}{after}");
         let encoded = encoded(self.syntax("PodmanArgs")?, "PodmanArgs", &argument)?.replacen(MARK, "%t/", 1);
@@ -99,7 +99,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The key where this podman has it and its syntax carries the value, else the argument it stands for.
+    /// Writes the key if this podman has it and its syntax can express the value, else the equivalent argument.
     pub fn set_or_arg(&mut self, name: &'static str, value: &str, option: &str) -> Result<(), EmitError> {
         let fits = |syntax| encode(syntax, value).is_ok();
         match self.syntax(name).is_ok_and(fits) {
@@ -108,7 +108,7 @@ impl Writer {
         }
     }
 
-    /// True if this podman knows the key.
+    /// Whether this podman knows the key.
     pub fn knows(&self, name: &str) -> bool {
         self.syntax(name).is_ok()
     }
@@ -122,7 +122,7 @@ impl Writer {
             Some(key) if key.since <= self.podman => Ok(key.syntax),
             Some(key) => Err(EmitError::CannotKeep {
                 what: format!("the Quadlet key {group}/{name}"),
-                why: format!("podman {} does not know it; {} does", self.podman, key.since),
+                why: format!("podman {} does not know it, but podman {} does", self.podman, key.since),
             }),
             None => Err(EmitError::Internal(format!("no such Quadlet key: {group}/{name}"))),
         }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Mount, Source};
 
-/// Mounts that hold in its place each source that lies in a writable mount, and the directories around it: each is mounted
-/// on itself there. A mount point can be neither renamed nor removed, so the command cannot put a link where the next start
-/// looks for the source. What is mounted on itself already, or cannot be reached, is left as it is.
+/// Mounts that protect each source that lies in a writable mount, and its parent directories: each is mounted on
+/// itself. A mount point can be neither renamed nor removed, so the command cannot put a link where the next start
+/// looks for the source. What is already mounted on itself, or cannot be reached, is left out.
 pub(super) fn held(mounts: &[Mount]) -> Vec<Mount> {
     let mut all: BTreeMap<PathBuf, Mount> = BTreeMap::new();
     for around in mounts.iter().filter(|mount| !mount.read_only) {
@@ -27,12 +27,12 @@ pub(super) fn held(mounts: &[Mount]) -> Vec<Mount> {
     all.into_values().enumerate().map(number).collect()
 }
 
-/// The path of the host that a mount has.
+/// The host path of a mount.
 fn host(mount: &Mount) -> Option<&Path> {
     mount.source.host()
 }
 
-/// True if the container sees the source at the target, in a mount that it can write, and nothing is mounted there.
+/// Whether the container sees the source at the target, in a writable mount, with nothing mounted over it.
 fn is_open(mounts: &[Mount], source: &Path, target: &Path) -> bool {
     let around = mounts.iter().filter(|mount| target.starts_with(&mount.target));
     around.max_by_key(|mount| mount.target.components().count()).is_some_and(|mount| {

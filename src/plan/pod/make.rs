@@ -1,4 +1,4 @@
-//! Makes the pods: the one place that says what each container may do.
+//! Makes the pods. No other module decides what a container may do.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -14,60 +14,60 @@ use crate::plan::agent::Agent;
 use crate::plan::{Command, MaterialStore, Materials, Names, Part, SandboxNetwork, surrogates, trust};
 use crate::source::{Place, Sourced};
 
-/// uid and gid of router, gate and forwarder: no user of the host, no user of the agent.
+/// uid and gid of router, gate and forwarder. They belong to no user of the host and are not the agent's.
 const SERVICE_USER: u32 = 990;
 
-/// uid and gid of the agent that is the invoking user of the host, so that a manifest is the same on every machine.
+/// uid and gid of an agent with the identity of the invoking user, so that a manifest is the same on every machine.
 const AGENT_USER: u32 = 1000;
 
-/// Maps the invoking user to [`AGENT_USER`]. It is one for both pods: the router's image is mapped once then, and memory
-/// holds one copy of it, 5 MB less in all.
+/// Maps the invoking user to [`AGENT_USER`]. Both pods use the same mapping, so that the router's image is mapped once
+/// and memory holds one copy of it, 5 MB less in total.
 const KEEP_ID: &str = "keep-id:uid=1000,gid=1000";
 
-/// Maps the invoking user to root, as podman's usual user namespace does, which all containers of a user share. What the
-/// gate says of user namespaces holds for one of the pod's own alone.
+/// Maps the invoking user to root, like podman's default user namespace, which all containers of a user share. The
+/// gate's limit on user namespaces needs a namespace of the pod's own.
 const KEEP_ROOT: &str = "keep-id:uid=0,gid=0";
 
-/// Capabilities of the agent that is root: what package managers need, and nothing that changes the network or other
+/// Capabilities of an agent that is root: what package managers need, and nothing that changes the network or other
 /// processes.
 const ROOT_CAPS: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"];
 
-/// For port 53, 80 and 443.
+/// For ports 53, 80 and 443.
 const LISTENER_CAPS: [&str; 1] = ["NET_BIND_SERVICE"];
 
 /// For the limits of the pod's user namespace (`user_namespaces(7)`).
 const GATE_CAPS: [&str; 1] = ["SYS_RESOURCE"];
 
-/// The bridge would have a link-local address otherwise, and a host service on `[::]` would be reachable (rootful).
+/// The bridge would otherwise have a link-local address, and a host service on `[::]` would be reachable (rootful).
 const WITHOUT_IPV6: [(&str, &str); 2] =
     [("net.ipv6.conf.all.disable_ipv6", "1"), ("net.ipv6.conf.default.disable_ipv6", "1")];
 
-/// Every name is asked for as it is: there are no search domains.
+/// Every name is absolute: there are no search domains.
 const NDOTS: u8 = 1;
 
 /// podman's init inside a container that has it (libpod `ContainerInitPath`).
 const INIT: &str = "/run/podman-init";
 
-/// Seconds between SIGTERM and SIGKILL for containers of ours.
+/// Seconds between SIGTERM and SIGKILL for containers of sandboxc.
 const SERVICE_STOP_TIMEOUT: u32 = 2;
 
 /// The same for the agent.
 const AGENT_STOP_TIMEOUT: u32 = 5;
 
-/// What the router may use: an agent can open thousands of connections to it.
+/// The router's limits: an agent can open thousands of connections to it.
 const ROUTER_CEILING: Ceiling = Ceiling { memory: 512 << 20, cpus: 2, pids: 256 };
 
-/// The same for gate and forwarder.
+/// The limits of gate and forwarder.
 const HELPER_CEILING: Ceiling = Ceiling { memory: 256 << 20, cpus: 1, pids: 64 };
 
-/// podman's own size of `/dev/shm`.
+/// podman's default size of `/dev/shm`.
 const SHM_SIZE: u64 = 65_536_000;
 
-/// Nothing on a mount of the host or on a volume gets privileges or is a device.
+/// Nothing on a mount of the host or on a volume can gain privileges or act as a device.
 const PLAIN: [MountOption; 2] = [MountOption::NoSuid, MountOption::NoDev];
 
-/// Files of the agent that podman would otherwise make for it, in the host's runtime directory and writable for root inside,
-/// who could fill that; also `/etc/hosts`, without which `localhost` does not resolve (`--no-hosts`).
+/// Files of the agent that podman would otherwise create in the host's runtime directory. There, root inside could
+/// write them and fill the directory. Also `/etc/hosts`, without which `localhost` does not resolve (`--no-hosts`).
 const OWN_FILES: [(&str, &str); 4] = [
     ("hosts", "/etc/hosts"),
     ("hostname", "/etc/hostname"),
@@ -77,7 +77,7 @@ const OWN_FILES: [(&str, &str); 4] = [
 
 const GATE: [&str; 3] = ["/bin/sh", "-c", "/bin/sh /etc/sandboxc/gate.sh && exec /bin/sh /etc/sandboxc/limits.sh"];
 const FORWARDER: [&str; 5] = ["nginx", "-e", "stderr", "-c", "/etc/sandboxc/forwarder.conf"];
-/// The forwarder gets rid of what only the gate needed before it says that the gate has passed.
+/// The forwarder drops what only the gate needed before it reports that the gate has passed.
 const GATED_FORWARDER: [&str; 3] = [
     "/bin/sh",
     "-c",
@@ -87,10 +87,11 @@ const GATED_FORWARDER: [&str; 3] = [
 const ROUTER: [&str; 2] = ["/bin/sh", "/etc/sandboxc/entry.sh"];
 const ROUTER_READY: [&str; 3] = ["/bin/sh", "/etc/sandboxc/entry.sh", "ready"];
 
-/// Root's user namespaces map its own id, which the kernel asks this capability for (`user_namespaces(7)`, since 5.12).
+/// Root's user namespaces map its own id, for which the kernel requires this capability (`user_namespaces(7)`, since
+/// 5.12).
 const MAPPING_CAPS: [&str; 1] = ["SETFCAP"];
 
-/// Capabilities of the agent.
+/// The agent's capabilities.
 pub(in crate::plan) fn capabilities_of(resolved: &Resolved) -> Vec<&'static str> {
     match (resolved.identity.value, resolved.user_namespaces.value) {
         (Identity::HostUser, _) => Vec::new(),
@@ -134,7 +135,7 @@ impl Maker<'_> {
         let mut router = self.service(Role::Router, &LISTENER_CAPS, words(&ROUTER), FileSet::Router);
         router.ready = Some(words(&ROUTER_READY));
         if self.has(Part::Router) {
-            // The directory is ours, so an SELinux label for containers does no harm to anybody's.
+            // The directory is ours, so an SELinux label for containers is harmless.
             router.mounts.push(Mount { relabel: true, ..material(MaterialSet::Router, None, trust::MATERIALS_AT) });
         }
         Pod {
@@ -173,9 +174,9 @@ impl Maker<'_> {
 
     /// Gate and forwarder.
     ///
-    /// A held agent runs nothing until the runner executes the command, and the runner does so only after it has read
-    /// [`GATE_PASSED`]. So the gate can stand at the head of the forwarder, which saves a container: podman polls for the
-    /// end of an init container and cleans up after it, a third of the whole start.
+    /// A held agent runs nothing until the runner executes the command, which it does only after it has read
+    /// [`GATE_PASSED`]. So the gate can run at the start of the forwarder, which saves a container: podman polls for
+    /// the end of an init container and cleans up after it, a third of the whole start.
     fn helpers(&self) -> Vec<Container> {
         let forwarder = |argv| self.service(Role::Forwarder, &LISTENER_CAPS, argv, FileSet::Forwarder);
         match self.agent.command {
@@ -190,7 +191,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A container of ours: stock image, our files read-only, read-only root, no user of the host, no privileges.
+    /// A container of sandboxc: stock image, our files read-only, read-only root, no user of the host, no privileges.
     fn service(&self, role: Role, caps: &[&'static str], argv: Vec<String>, files: FileSet) -> Container {
         let image = &self.resolved.router_image;
         Container {
@@ -207,7 +208,7 @@ impl Maker<'_> {
             seccomp: Seccomp::Default,
             proc: Proc::Masked,
             env: BTreeMap::new(),
-            // The files are ours, so an SELinux label for containers does no harm to anybody's.
+            // The files are ours, so an SELinux label for containers is harmless.
             mounts: vec![Mount { relabel: true, ..ours("files", Source::Files { set: files, file: None }, FILES_AT) }],
             devices: Vec::new(),
             limits: Limits::default(),
@@ -250,14 +251,14 @@ impl Maker<'_> {
         }
     }
 
-    /// A local image is never looked for elsewhere, and the runner never fetches one on the way; podman's default for a
-    /// tag such as `latest` would ask a registry.
+    /// A local image is never pulled, and the runner never pulls one implicitly. For a tag such as `latest`, podman's
+    /// default would ask a registry.
     fn pull(&self, image: &str) -> Pull {
         let never = image.starts_with("localhost/") || self.agent.command == Command::Hold;
         if never { Pull::Never } else { Pull::Missing }
     }
 
-    /// Plain secrets that a service has written into a directory get into the environment by a shell of the image.
+    /// A shell in the image exports plain secrets that a service has written into a directory.
     fn argv(&self) -> Vec<String> {
         let stored = self.materials.map(|materials| &materials.store);
         match &self.agent.command {
@@ -286,12 +287,12 @@ impl Maker<'_> {
     fn mounts(&self, network: Option<&SandboxNetwork>) -> Vec<Mount> {
         let (agent, workspace) = (self.agent, &self.agent.workspace);
         let selinux = &self.resolved.selinux.value;
-        // Of what is not ours, nothing gets another label unless the owner of the machine says so.
+        // Files that are not ours are never relabeled unless the owner of the machine chose that.
         let host = |name: &str, source, target: &Path, read_only, from: &Place| Mount {
             relabel: *selinux == Selinux::Relabel,
             ..host(name, source, target, read_only, from)
         };
-        // A process that has a label reads files that have the containers'.
+        // A labeled process can read files with the containers' label.
         let ours = |name: &str, source, target: &str| Mount {
             relabel: *selinux != Selinux::Disable,
             ..ours(name, source, target)
@@ -311,7 +312,7 @@ impl Maker<'_> {
         let mut mounts: Vec<Mount> = own.map(file).collect();
         mounts.extend([home, host("workspace", source, &workspace.target, workspace.read_only, &workspace.from)]);
         if let Selinux::Type(_) = selinux {
-            // podman's own belongs to the infra container, whose label differs.
+            // podman's own file belongs to the infra container, which has a different label.
             mounts.push(Mount { read_only: false, ..self::ours("shm", Source::Memory(SHM_SIZE), "/dev/shm") });
         }
         for (index, (path, overlay)) in workspace.overlays().into_iter().enumerate() {

@@ -21,10 +21,10 @@ fn no_output_lies_where_the_sandbox_writes() {
     let (dir, inside) = ground();
     let root = dir.path().canonicalize().unwrap();
     for path in ["ws/log", "ws/new/log", "out/../ws/log", "ws/kept/../log"] {
-        refused(append(&root.join(path), &inside), "outside of the workspace");
+        refused(append(&root.join(path), &inside), "outside the workspace");
     }
     for path in ["ws", "ws/compiled", "ws/a/b", "out/../ws/c"] {
-        refused(tree(&root.join(path), &[emit::File::new("a", "")], &inside), "outside of the workspace");
+        refused(tree(&root.join(path), &[emit::File::new("a", "")], &inside), "outside the workspace");
     }
     assert_eq!(fs::read_dir(root.join("ws")).unwrap().count(), 1, "nothing was made");
     for path in ["out/log", "ws/kept/log", "ws/../out/log", "ws-beside"] {
@@ -44,7 +44,7 @@ fn a_link_that_the_sandbox_can_change_leads_nowhere_and_one_of_the_users_does() 
     symlink("/nowhere/x", root.join("out/planted")).unwrap();
     refused(append(&root.join("ws/logs/log"), &inside), "is a link");
     refused(tree(&root.join("ws/logs/t"), &[], &inside), "is a link");
-    refused(append(&root.join("to-ws/log"), &inside), "outside of the workspace");
+    refused(append(&root.join("to-ws/log"), &inside), "outside the workspace");
     refused(append(&root.join("out/planted"), &inside), "is a link");
     append(&root.join("mine/log"), &inside).unwrap();
     assert!(root.join("out/log").exists());

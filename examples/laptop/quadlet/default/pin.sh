@@ -1,8 +1,8 @@
 # pin.sh DIR [NAME KIND PATH]... mounts each PATH at DIR/NAME, in podman's own namespaces (`podman unshare`).
 #
-# podman looks a mount's source up by its name. Where a sandbox can write a directory on the way, it can put a link there
-# between two runs, or while one starts. So a source is opened first, its real name is compared, and what was opened is
-# mounted under a name in a directory that no sandbox sees. Nothing of it outlives the entries of DIR.
+# podman looks up the source of a mount by name. If a sandbox can write to a directory on the way, it can put a link there
+# between two runs or during a start. So this script opens each source, compares its real path, and mounts the opened file
+# or directory under a name in DIR, which no sandbox can see. Removing the entries of DIR removes the mounts.
 set -eu
 dir=$1
 shift
@@ -12,10 +12,10 @@ fail() {
     exit 125
 }
 
-# opened PATH: descriptor 3 is what PATH names, and PATH has no link in it. The dot keeps line feeds at the end.
+# opened PATH: checks that descriptor 3 is PATH, and that PATH contains no links. The dot preserves trailing line feeds.
 opened() {
     [ "$(readlink "/proc/$$/fd/3" && echo .)" = "$1
-." ] || fail "is not what it was: it is a link now, or below one"
+." ] || fail "has changed: it is a link, or below one"
 }
 
 while [ "$#" -gt 0 ]; do
@@ -23,7 +23,7 @@ while [ "$#" -gt 0 ]; do
     shift 3
     source=/proc/$$/fd/3
     case $kind in directory | file)
-        # Something empty keeps the name from the command. What is there already is left alone.
+        # An empty file or directory reserves the name. If something exists there, it is left alone.
         if [ ! -e "$path" ]; then
             exec 3<"${path%/*}/."
             opened "${path%/*}"
@@ -31,7 +31,7 @@ while [ "$#" -gt 0 ]; do
                 mkdir "$source/${path##*/}"
             else
                 (set -C && : >"$source/${path##*/}")
-            fi || fail "cannot be made"
+            fi || fail "cannot be created"
         fi
         ;;
     esac
@@ -44,17 +44,17 @@ while [ "$#" -gt 0 ]; do
         exec 3<"$path"
         opened "$path"
     elif [ -e "$path" ] && [ "$kind" = outside ]; then
-        # A socket or a device is not opened, but the directory is, and no sandbox writes that one.
+        # Opening a socket or a device could have effects, so open its directory, which no sandbox can write.
         : >"$dir/$name"
         exec 3<"${path%/*}/."
         opened "${path%/*}"
         source=$source/${path##*/}
-        [ ! -L "$source" ] || fail "is a link now"
+        [ ! -L "$source" ] || fail "is a link"
     elif [ -e "$path" ]; then
-        fail "is neither a file nor a directory, and lies where the command writes"
+        fail "is neither a file nor a directory, and is where the command can write"
     else
         fail "is missing"
     fi
-    # By the descriptor, not by what its link says, and then compared: some versions of mount resolve names themselves.
+    # Mounts the descriptor, not the path that its link shows, and compares afterwards: some versions of mount resolve links.
     mount --no-canonicalize --rbind "$source" "$dir/$name" && [ "$source" -ef "$dir/$name" ] || fail "cannot be mounted"
 done
