@@ -31,7 +31,7 @@ pub use pod::{Container, Pod, Role};
 pub use route::subnets;
 
 /// Part of every hash. Raised when the same plan is emitted differently.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// The address on which podman's rootless network answers DNS queries (`--dns-forward`, podman `pasta_linux.go`, since
 /// 5.0). It asks the host's resolver, even one on the host's own loopback address.
@@ -139,6 +139,11 @@ pub fn inspects(resolved: &Resolved) -> bool {
     resolved.sandbox_enabled.value && (!policy.credentials.is_empty() || !leaves(policy).is_empty())
 }
 
+/// True if the agent gets its own bundle of roots, because the session's CA or `extra_ca` is missing from the image's.
+pub fn has_own_roots(resolved: &Resolved) -> bool {
+    inspects(resolved) || resolved.extra_ca.is_some()
+}
+
 /// Makes the plan. Fails only if the input cannot be planned at all.
 pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
     let Request { resolved, session, command, attempt, keeper } = request;
@@ -150,7 +155,7 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
         false => None,
     };
     let inspects = inspects(resolved);
-    let agent = agent::agent(resolved, command, inspects);
+    let agent = agent::agent(resolved, command, has_own_roots(resolved));
     let egress = route::egress_network(resolved)?;
     let by_runner = *command == Command::Hold;
     let names = name::names(session, egress, by_runner, &(FORMAT_VERSION, resolved, session, &network, &agent));

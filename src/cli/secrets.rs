@@ -8,7 +8,7 @@ use clap::Args;
 use super::compile::{DEFAULT_SESSION, words};
 use super::context::{Context, print, say};
 use super::{Failure, PlanArgs};
-use crate::plan::{Command, Keeper, MaterialStore, Request, config_hash, leaves, plan};
+use crate::plan::{Command, Keeper, MaterialStore, Request, config_hash, inspects, leaves, plan};
 use crate::runtime::materials;
 
 #[derive(Debug, Args)]
@@ -46,9 +46,10 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
     let MaterialStore::Secrets(prefix) = &needed.store else {
         return Err(Failure::promise("internal: the plan is not for a manifest"));
     };
+    let leaves = inspects(&resolved).then(|| leaves(&plan.policy));
     let made = materials::make(materials::Request {
         session,
-        leaves: &leaves(&plan.policy),
+        leaves: leaves.as_deref(),
         extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
         credentials: &plan.policy.credentials,
         values: &values,

@@ -222,7 +222,8 @@ struct ServerNetwork {
     reachable: Option<Vec<String>>,
     /// File of further hosts, one a line, relative to this file. Default: `allowed-hosts`.
     allow_file: Option<String>,
-    /// A PEM file of certificates that the router trusts upstream besides the system's roots, relative to this file.
+    /// A PEM file of certificates, relative to this file. The router trusts them upstream, and clients inside trust them, besides
+    /// the system's roots.
     extra_ca: Option<String>,
     /// True if the network log keeps query strings. Default: false.
     log_query: Option<bool>,

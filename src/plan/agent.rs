@@ -54,7 +54,7 @@ pub(super) struct Home {
     pub target: PathBuf,
 }
 
-pub(super) fn agent(resolved: &Resolved, command: &Command, inspects: bool) -> Agent {
+pub(super) fn agent(resolved: &Resolved, command: &Command, own_roots: bool) -> Agent {
     let home = match resolved.identity.value {
         Identity::HostUser => "/home/agent",
         Identity::Root => "/root",
@@ -67,7 +67,7 @@ pub(super) fn agent(resolved: &Resolved, command: &Command, inspects: bool) -> A
     if resolved.identity.value == Identity::Root {
         default("IS_SANDBOX", "1", resolved.identity.from.clone());
     }
-    if inspects {
+    if own_roots {
         for (name, value) in trust::variables(resolved.identity.value) {
             default(name, &value, Place::built_in());
         }

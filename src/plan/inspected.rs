@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::has_own_roots;
 use crate::config::Resolved;
 use crate::policy::{Credential, CredentialKind, Policy, Scope, Tier, Verdict};
 
@@ -22,7 +23,10 @@ impl Materials {
     pub(super) fn of(resolved: &Resolved, inspects: bool, store: MaterialStore) -> Option<Self> {
         let mut parts = BTreeSet::new();
         if inspects {
-            parts.extend([Part::Router, Part::Tls, Part::Trust, Part::Java]);
+            parts.extend([Part::Router, Part::Tls]);
+        }
+        if has_own_roots(resolved) {
+            parts.extend([Part::Trust, Part::Java]);
         }
         if inspects && !surrogates(&resolved.policy).is_empty() {
             parts.insert(Part::Surrogates);

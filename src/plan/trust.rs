@@ -1,4 +1,4 @@
-//! How clients inside trust the session's CA: files, their places, and variables.
+//! How clients inside trust the session's CA and the owner's `extra_ca`: files, their places, and variables.
 //!
 //! Most clients read one bundle *instead of* the system's, so it contains everything: the system's roots, `extra_ca`
 //! and the session's CA. Hosts that are not decrypted keep working with it.
@@ -19,11 +19,14 @@ pub const SECRETS_AT: &str = "/run/sandboxc-secrets";
 /// The file with plain secrets, as shell commands.
 pub const SECRETS_FILE: &str = "env";
 
-/// The bundle: roots, `extra_ca`, and the session's CA.
+/// The bundle: roots, plus `extra_ca` and the session's CA if there are any.
 pub const BUNDLE: &str = "ca-certificates.crt";
 
 /// The session's CA alone.
 pub const SESSION_CA: &str = "session-ca.pem";
+
+/// `extra_ca` alone.
+pub const ADDED: &str = "added-ca.pem";
 
 /// The session's CA and `extra_ca`, for clients that add to roots of their own.
 pub const EXTRA: &str = "extra-ca.pem";
@@ -48,8 +51,9 @@ const JAVA_AT: [&str; 2] = ["/etc/pki/java/cacerts", "/etc/ssl/certs/java/cacert
 /// For root: the trust store is set by a variable instead.
 const ROOTS_JAVA_AT: &str = "/etc/sandboxc-java/cacerts";
 
-/// Where `update-ca-certificates` finds additional roots.
+/// Where `update-ca-certificates` finds additional roots. It hashes only files with one certificate, so each has its own file.
 const LOCAL_ROOT_AT: &str = "/usr/local/share/ca-certificates/sandboxc-session.crt";
+const LOCAL_ADDED_AT: &str = "/usr/local/share/ca-certificates/sandboxc-added.crt";
 
 /// Variables and the file that each names.
 const VARIABLES: [(&str, &str); 11] = [
@@ -110,19 +114,32 @@ pub(super) fn variables(identity: Identity) -> Vec<(&'static str, String)> {
     all
 }
 
+/// What the agent trusts besides the image's roots.
+#[derive(Clone, Copy)]
+pub(super) struct OwnRoots {
+    /// The session's CA.
+    pub session_ca: bool,
+    /// The owner's `extra_ca`.
+    pub extra_ca: bool,
+}
+
 /// Files of [`agent_dir`] that replace files of the image, and their paths.
 ///
 /// Root inside may install packages, and dpkg fails if it cannot replace a bundle that is a mount. So root gets the
 /// session's CA where `update-ca-certificates` reads it, and the rest by variables.
 ///
 /// Paths below `taken` are left alone: the config mounts something there.
-pub(super) fn stand_ins(identity: Identity, taken: &[&Path]) -> Vec<(&'static str, &'static str)> {
+pub(super) fn stand_ins(identity: Identity, roots: OwnRoots, taken: &[&Path]) -> Vec<(&'static str, &'static str)> {
     let all: Vec<(&str, &str)> = match identity {
         Identity::HostUser => {
             let bundles = BUNDLES_AT.map(|at| (BUNDLE, at));
             bundles.into_iter().chain(JAVA_AT.map(|at| (JAVA, at))).collect()
         }
-        Identity::Root => vec![(JAVA, ROOTS_JAVA_AT), (SESSION_CA, LOCAL_ROOT_AT)],
+        Identity::Root => {
+            let session = roots.session_ca.then_some((SESSION_CA, LOCAL_ROOT_AT));
+            let added = roots.extra_ca.then_some((ADDED, LOCAL_ADDED_AT));
+            [(JAVA, ROOTS_JAVA_AT)].into_iter().chain(session).chain(added).collect()
+        }
     };
     all.into_iter().filter(|(_, at)| !taken.iter().any(|taken| Path::new(at).starts_with(taken))).collect()
 }

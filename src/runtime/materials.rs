@@ -24,7 +24,7 @@ use super::redact::Known;
 use crate::config::{Resolved, Secret, SecretValues};
 use crate::emit::quote;
 use crate::pem;
-use crate::plan::{Leaf, inspects, leaves, trust};
+use crate::plan::{Leaf, has_own_roots, inspects, leaves, trust};
 use crate::policy::Credential;
 
 pub use hold::hold;
@@ -38,8 +38,8 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 pub struct Request<'a> {
     /// The session's id.
     pub session: &'a str,
-    /// The certificates that the router needs.
-    pub leaves: &'a [Leaf],
+    /// The certificates that the router needs; `None` if nothing is inspected.
+    pub leaves: Option<&'a [Leaf]>,
     /// Root certificates besides the system's, as PEM.
     pub extra_ca: Option<&'a str>,
     /// The credentials of the policy.
@@ -72,7 +72,7 @@ pub fn known(values: &SecretValues, variables: &BTreeMap<String, String>) -> Kno
 /// What the agent gets of the materials.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// The file with the agent's variables, if any connection is decrypted.
+    /// The file with the agent's variables, if it gets any files.
     pub env_file: Option<PathBuf>,
     /// The variables: surrogates by name.
     pub variables: BTreeMap<String, String>,
@@ -82,28 +82,35 @@ pub struct Given {
 pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
     let Request { session, leaves, extra_ca, credentials, values } = request;
     let now = SystemTime::now();
-    let minted = ca::mint(session, leaves, now)?;
+    let minted = leaves.map(|leaves| ca::mint(session, leaves, now)).transpose()?;
     let mut roots = roots::roots(extra_ca);
     let bundle = |roots: &[Vec<u8>]| roots.iter().map(|root| pem::encode("CERTIFICATE", root)).collect::<String>();
-    let certificate = pem::encode("CERTIFICATE", &minted.ca);
     let own: Vec<Vec<u8>> = extra_ca.map(|extra| roots::certificates(extra.as_bytes())).unwrap_or_default();
     let made = credentials::make(credentials, values)?;
 
-    let mut router = Files::from([("upstream.pem".to_owned(), bundle(&roots).into_bytes())]);
-    router.extend(minted.leaves.into_iter().map(|(name, text)| (format!("tls/{name}.pem"), text.into_bytes())));
-    if !credentials.is_empty() {
-        router.insert("credentials.json".to_owned(), made.json.into_bytes());
+    let mut router = Files::new();
+    let mut session_ca = String::new();
+    if let Some(minted) = minted {
+        router.insert("upstream.pem".to_owned(), bundle(&roots).into_bytes());
+        router.extend(minted.leaves.into_iter().map(|(name, text)| (format!("tls/{name}.pem"), text.into_bytes())));
+        if !credentials.is_empty() {
+            router.insert("credentials.json".to_owned(), made.json.into_bytes());
+        }
+        session_ca = pem::encode("CERTIFICATE", &minted.ca);
+        roots.insert(0, minted.ca);
     }
-    roots.insert(0, minted.ca);
+    let added = bundle(&own);
     let agent = [
-        (trust::SESSION_CA, certificate.clone().into_bytes()),
-        (trust::EXTRA, (certificate + &bundle(&own)).into_bytes()),
+        (trust::SESSION_CA, session_ca.clone().into_bytes()),
+        (trust::ADDED, added.clone().into_bytes()),
+        (trust::EXTRA, (session_ca + &added).into_bytes()),
         (trust::BUNDLE, bundle(&roots).into_bytes()),
         (trust::JAVA, java::store(roots.iter().map(Vec::as_slice), now)),
         (trust::WGETRC, format!("ca_certificate = {}\n", trust::path(trust::BUNDLE)).into_bytes()),
         (trust::APT, format!("Acquire::https::CAInfo \"{}\";\n", trust::path(trust::BUNDLE)).into_bytes()),
     ];
-    let agent = agent.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+    let agent = agent.into_iter().filter(|(_, bytes)| !bytes.is_empty());
+    let agent = agent.map(|(name, bytes)| (name.to_owned(), bytes)).collect();
     Ok(Materials { router, agent, variables: made.variables })
 }
 
@@ -117,12 +124,13 @@ pub fn give(
 ) -> Result<Given, RuntimeError> {
     let policy = &resolved.policy;
     write_secrets(session_dir, values)?;
-    if !inspects(resolved) {
+    if !has_own_roots(resolved) {
         return Ok(Given::default());
     }
+    let leaves = inspects(resolved).then(|| leaves(policy));
     let made = make(Request {
         session,
-        leaves: &leaves(policy),
+        leaves: leaves.as_deref(),
         extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
         credentials: &policy.credentials,
         values,
@@ -134,7 +142,9 @@ impl Materials {
     /// Writes everything into the session's directory. Returns the file with the agent's variables, one per line.
     fn write(&self, session_dir: &Path) -> Result<PathBuf, RuntimeError> {
         in_memory(session_dir)?;
-        directory(&trust::router_dir(session_dir), &self.router)?;
+        if !self.router.is_empty() {
+            directory(&trust::router_dir(session_dir), &self.router)?;
+        }
         directory(&trust::agent_dir(session_dir), &self.agent)?;
         let lines: String = self.variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
         let path = trust::surrogates_file(session_dir);
@@ -237,7 +247,8 @@ mod tests {
 
     fn made() -> Materials {
         let (leaves, values) = ([leaf("api.example.com")], SecretValues::default());
-        make(Request { session: "s", leaves: &leaves, extra_ca: None, credentials: &[], values: &values }).unwrap()
+        make(Request { session: "s", leaves: Some(&leaves), extra_ca: None, credentials: &[], values: &values })
+            .unwrap()
     }
 
     /// They look like the tokens that the router gets for a GitHub App, and need redaction only where there is an App.
@@ -267,6 +278,23 @@ mod tests {
         assert_eq!(roots::certificates(agent.as_bytes()).len(), roots::certificates(upstream.as_bytes()).len() + 1);
         let ca = fs::read_to_string(trust::agent_dir(dir.path()).join(trust::SESSION_CA)).unwrap();
         assert!(agent.starts_with(&ca) && !upstream.contains(&ca), "the router does not trust its own CA upstream");
+    }
+
+    #[test]
+    fn without_inspection_there_is_no_session_ca_and_nothing_for_the_router() {
+        let (extra, values) = (pem::encode("CERTIFICATE", b"\x30\x03one"), SecretValues::default());
+        let request = Request { session: "s", leaves: None, extra_ca: Some(&extra), credentials: &[], values: &values };
+        let made = make(request).unwrap();
+        assert!(made.router.is_empty() && !made.agent.contains_key(trust::SESSION_CA));
+        for name in [trust::EXTRA, trust::ADDED] {
+            assert_eq!(String::from_utf8_lossy(&made.agent[name]), extra, "{name}");
+        }
+        let bundle = String::from_utf8_lossy(&made.agent[trust::BUNDLE]);
+        assert!(bundle.ends_with(&extra) && bundle.matches("BEGIN").count() > 50);
+        assert!(!made.agent[trust::JAVA].is_empty());
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        made.write(dir.path()).unwrap();
+        assert!(!trust::router_dir(dir.path()).exists() && trust::agent_dir(dir.path()).join(trust::BUNDLE).exists());
     }
 
     #[test]

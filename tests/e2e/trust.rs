@@ -6,7 +6,8 @@ use std::fs;
 use std::process::Command;
 use std::sync::Once;
 
-use crate::harness::{Sandbox, code, internet_log, internet_log_end, text, unique};
+use crate::harness::{Sandbox, code, internet_log, internet_log_end, podman, text, unique};
+use crate::quadlet_live::{Installed, journal};
 
 pub const CLIENTS: &str = "localhost/sandboxc-base-clients:test";
 
@@ -93,11 +94,16 @@ fn clients(identity: &str) -> Sandbox {
     )
 }
 
-/// What each client said, and whether its request arrived, for both hosts in one session.
+/// What each client said whose request did not arrive, for both hosts in one session.
 fn try_all(sandbox: &Sandbox, matrix: &[(&str, &str)]) -> Vec<String> {
+    try_hosts(sandbox, &[(INSPECTED, "inspected"), (PASSTHROUGH, "passthrough")], matrix)
+}
+
+/// The same for hosts of these tiers.
+fn try_hosts(sandbox: &Sandbox, hosts: &[(&str, &str)], matrix: &[(&str, &str)]) -> Vec<String> {
     let (mark, start) = (unique(), internet_log_end("access.log"));
     let mut script = String::new();
-    for host in [INSPECTED, PASSTHROUGH] {
+    for (host, _) in hosts {
         for (client, command) in matrix {
             script.push_str(&format!(
                 "echo '== {client} {host}'; (H={host} C={client} P=/{mark}/{client} U=https://{host}/{mark}/{client}; {command}) 2>&1 | tail -n 5\n"
@@ -108,7 +114,7 @@ fn try_all(sandbox: &Sandbox, matrix: &[(&str, &str)]) -> Vec<String> {
     let output = sandbox.run_with(&["--network-log", log.to_str().unwrap()], &["sh", "-c", &script]);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     let log = fs::read_to_string(log).unwrap();
-    for (host, tier) in [(INSPECTED, "inspected"), (PASSTHROUGH, "passthrough")] {
+    for (host, tier) in hosts {
         let lines = log
             .lines()
             .filter(|line| line.contains(&format!("\"host\":\"{host}\"")) && !line.contains("\"tier\":\"dns\""));
@@ -125,7 +131,7 @@ fn try_all(sandbox: &Sandbox, matrix: &[(&str, &str)]) -> Vec<String> {
         arrived.iter().any(|line| line["host"] == host && line["path"].as_str().is_some_and(|p| p.starts_with(&path)))
     };
     let said = text(&output.stdout);
-    let missing = [INSPECTED, PASSTHROUGH].iter().flat_map(|host| {
+    let missing = hosts.iter().flat_map(|(host, _)| {
         let failed = matrix.iter().filter(move |(client, _)| !came(client, host));
         failed.map(move |(client, _)| format!("{client} {host}"))
     });
@@ -233,4 +239,56 @@ fn a_session_without_inspection_has_no_ca_and_no_variables() {
     let said = sandbox
         .sh("env | grep -c -e CERT -e BUNDLE -e CAINFO; ls -d /etc/sandboxc-ca /run/sandboxc 2>/dev/null | wc -l");
     assert_eq!(said, "0\n0\n");
+}
+
+/// A sandbox of the image that trusts nothing of the test's, whose one host is not inspected.
+fn plain(identity: &str, server: &str, command: &str) -> Sandbox {
+    import_clients();
+    let repo = format!(
+        "version: 1\nimage: {CLIENTS}\nidentity: {identity}\ncommand: [sh, -c, {command:?}]\nnetwork: {{allow: [{PASSTHROUGH}]}}\n"
+    );
+    Sandbox::alone_with(&repo, server)
+}
+
+/// Whether clients trust the owner's authority does not depend on other entries of the list.
+#[test]
+fn extra_ca_is_trusted_where_nothing_is_inspected() {
+    let get = format!("curl -sS -o /dev/null -w '%{{http_code}}' https://{PASSTHROUGH}/x");
+    for identity in ["host-user", "root"] {
+        let sandbox = plain(identity, SERVER, "true");
+        let others = ["curl", "git", "urllib", "node", "bundled-node", "java", "uv", "deno"];
+        let matrix: Vec<(&str, &str)> = MATRIX.into_iter().filter(|(client, _)| others.contains(client)).collect();
+        let failed = try_hosts(&sandbox, &[(PASSTHROUGH, "passthrough")], &matrix);
+        assert!(failed.is_empty(), "{identity}: {}", failed.join("\n"));
+    }
+    let renew = "update-ca-certificates >/dev/null && env -i PATH=$PATH";
+    assert_eq!(plain("root", SERVER, "true").sh(&format!("{renew} {get}")), "200");
+    // The twin: without it the same client refuses.
+    let without = plain("host-user", crate::harness::SERVER, "true");
+    assert_eq!(code(&without.run(&["sh", "-c", &get])), 60);
+}
+
+#[test]
+fn extra_ca_is_trusted_in_scripts_and_units_too() {
+    let get = format!("curl -sS -o /dev/null -w '%{{http_code}}' https://{PASSTHROUGH}/x >said");
+    let sandbox = plain("host-user", SERVER, &get);
+    let session = unique();
+    let made = sandbox.command(&["secrets", "--session", &session]).output().unwrap();
+    assert_eq!(code(&made), 0, "{}", text(&made.stderr));
+    let played = crate::compile::sh("cd /tmp && podman kube play -", &text(&made.stdout));
+    assert_eq!(code(&played), 0, "{}", text(&played.stderr));
+    let script = crate::compile::compile(&sandbox, &["--target", "script", "--session", &session]);
+    let ran = crate::compile::sh("sh -s", &script);
+    for name in podman(&["secret", "ls", "--format", "{{.Name}}"]).lines().filter(|name| name.contains("-agent-")) {
+        podman(&["secret", "rm", name]);
+    }
+    assert_eq!(code(&ran), 0, "{}", text(&ran.stderr));
+    let said = sandbox.repo().join("said");
+    assert_eq!(fs::read_to_string(&said).unwrap(), "200");
+    fs::remove_file(&said).unwrap();
+    let installed = Installed::of("q-extra-ca", sandbox);
+    let ran = installed.run();
+    assert_eq!(code(&ran), 0, "{}", journal(&installed.agent));
+    assert_eq!(fs::read_to_string(installed.sandbox.repo().join("said")).unwrap(), "200");
+    assert!(installed.gone(), "left: {}", installed.left());
 }

@@ -59,6 +59,21 @@ fn a_service_for_secrets_is_there_only_where_there_are_some() {
     assert!(values(&agent, "Container", "EnvironmentFile").is_empty());
 }
 
+#[test]
+fn a_service_brings_extra_ca_to_the_agent_alone() {
+    let mut trusting = resolved();
+    trusting.extra_ca = Some(Sourced::built_in("a certificate".to_owned()));
+    let files = files(&trusting, &["true"], Podman::FLOOR).unwrap();
+    let (agent, router) = (unit(&files, "agent.container"), unit(&files, "router.container"));
+    let is_keeper = |unit: &&&str| unit.ends_with("-materials.service");
+    assert_eq!(values(&agent, "Unit", "Requires").iter().filter(is_keeper).count(), 1);
+    assert_eq!(values(&router, "Unit", "Requires").iter().filter(is_keeper).count(), 0);
+    let volumes = values(&agent, "Container", "Volume");
+    assert!(volumes.iter().any(|volume| volume.ends_with("/agent:/etc/sandboxc-ca:ro")), "{volumes:?}");
+    let router = values(&router, "Container", "Volume");
+    assert!(!router.iter().any(|volume| volume.contains("/run/sandboxc:")), "{router:?}");
+}
+
 /// Whoever changes the config after the review changes the hash that the service was told.
 #[test]
 fn the_hash_of_a_config_is_of_all_that_was_said_and_of_nothing_else() {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 2b9081c76095, self-contained: only needs podman. Runs the command, removes everything, and exits with the command's exit
+# Sandbox d8c2a3f8365c, self-contained: only needs podman. Runs the command, removes everything, and exits with the command's exit
 # code, with 124 if the command timed out, or with 125 if the sandbox could not be set up.
 set -eu
 
@@ -101,11 +101,11 @@ finish() {
     trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM
     trap - EXIT
     # Containers first: removing the pod of a container that has just ended can wait 90 s for podman's cleanup.
-    podman rm --force --ignore --volumes --time 0 sandboxc-2b9081c76095-router-router sandboxc-2b9081c76095-default-forwarder sandboxc-2b9081c76095-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-2b9081c76095-router sandboxc-2b9081c76095-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --volumes --time 0 sandboxc-d8c2a3f8365c-router-router sandboxc-d8c2a3f8365c-default-forwarder sandboxc-d8c2a3f8365c-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-d8c2a3f8365c-router sandboxc-d8c2a3f8365c-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-2b9081c76095-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-2b9081c76095-router-files sandboxc-2b9081c76095-agent-files sandboxc-2b9081c76095-router-secrets sandboxc-2b9081c76095-router-tls sandboxc-2b9081c76095-agent-trust sandboxc-2b9081c76095-agent-java sandboxc-2b9081c76095-agent-surrogates sandboxc-2b9081c76095-agent-secrets >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-d8c2a3f8365c-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-d8c2a3f8365c-router-files sandboxc-d8c2a3f8365c-agent-files sandboxc-d8c2a3f8365c-router-secrets sandboxc-d8c2a3f8365c-router-tls sandboxc-d8c2a3f8365c-agent-trust sandboxc-d8c2a3f8365c-agent-java sandboxc-d8c2a3f8365c-agent-surrogates sandboxc-d8c2a3f8365c-agent-secrets >/dev/null 2>&1 || true
     unpin
     # If something is still mounted, the directory is not empty, and nothing below it is deleted.
     rmdir "$work/mounts" 2>/dev/null && rm -rf "$work"
@@ -122,28 +122,28 @@ for signal in HUP:129 INT:130 QUIT:131 USR1:138 USR2:140 PIPE:141 ALRM:142 TERM:
 done
 
 main() {
-    podman secret exists sandboxc-2b9081c76095-router-secrets || {
-        echo "run.sh: the podman secret sandboxc-2b9081c76095-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-d8c2a3f8365c-router-secrets || {
+        echo "run.sh: the podman secret sandboxc-d8c2a3f8365c-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-2b9081c76095-router-tls || {
-        echo "run.sh: the podman secret sandboxc-2b9081c76095-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-d8c2a3f8365c-router-tls || {
+        echo "run.sh: the podman secret sandboxc-d8c2a3f8365c-router-tls is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-2b9081c76095-agent-trust || {
-        echo "run.sh: the podman secret sandboxc-2b9081c76095-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-d8c2a3f8365c-agent-trust || {
+        echo "run.sh: the podman secret sandboxc-d8c2a3f8365c-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-2b9081c76095-agent-java || {
-        echo "run.sh: the podman secret sandboxc-2b9081c76095-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-d8c2a3f8365c-agent-java || {
+        echo "run.sh: the podman secret sandboxc-d8c2a3f8365c-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-2b9081c76095-agent-surrogates || {
-        echo "run.sh: the podman secret sandboxc-2b9081c76095-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-d8c2a3f8365c-agent-surrogates || {
+        echo "run.sh: the podman secret sandboxc-d8c2a3f8365c-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-2b9081c76095-agent-secrets || {
-        echo "run.sh: the podman secret sandboxc-2b9081c76095-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-d8c2a3f8365c-agent-secrets || {
+        echo "run.sh: the podman secret sandboxc-d8c2a3f8365c-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
     # Mounts the sources on the host under names that no sandbox can change.
@@ -152,27 +152,27 @@ main() {
         protect-0 directory /home/me/src/inspect/.git \
         protect-1 inside /home/me/src/inspect/.sandboxc
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-    podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-2b9081c76095-net >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-d8c2a3f8365c-net >/dev/null
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
     podman volume create --ignore sandboxc-home-8488efda04db >/dev/null 2>&1 || podman volume exists sandboxc-home-8488efda04db
     # In an empty directory, since kube play would build an image from a directory with an image's name.
     cd "$work/empty"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-        --no-hosts --network sandboxc-2b9081c76095-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
-    podman network connect sandboxc-egress-ffa2da3e sandboxc-2b9081c76095-router-infra
-    podman pod start sandboxc-2b9081c76095-router >/dev/null
-    podman exec --privileged=false sandboxc-2b9081c76095-router-router /bin/sh /etc/sandboxc/entry.sh ready
+        --no-hosts --network sandboxc-d8c2a3f8365c-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-d8c2a3f8365c-router-infra
+    podman pod start sandboxc-d8c2a3f8365c-router >/dev/null
+    podman exec --privileged=false sandboxc-d8c2a3f8365c-router-router /bin/sh /etc/sandboxc/entry.sh ready
     # The gate always starts before the agent, but the other containers of a pod start in no particular order.
-    podman start sandboxc-2b9081c76095-default-forwarder >/dev/null
-    podman pod start sandboxc-2b9081c76095-default >/dev/null
+    podman start sandboxc-d8c2a3f8365c-default-forwarder >/dev/null
+    podman pod start sandboxc-d8c2a3f8365c-default >/dev/null
     unpin
     phase=running
-    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-2b9081c76095-default-forwarder).scope" \
-        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-2b9081c76095-default-forwarder has no limits of its own" >&2
-    podman logs --follow sandboxc-2b9081c76095-default-agent &
+    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-d8c2a3f8365c-default-forwarder).scope" \
+        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-d8c2a3f8365c-default-forwarder has no limits of its own" >&2
+    podman logs --follow sandboxc-d8c2a3f8365c-default-agent &
     log_reader=$!
     # In the background, since a shell only handles signals between commands and in `wait`.
-sh "$work/podman" wait sandboxc-2b9081c76095-default-agent >"$work/code" &
+sh "$work/podman" wait sandboxc-d8c2a3f8365c-default-agent >"$work/code" &
     failed=0
     wait "$!" || failed=$?
     [ "$failed" -eq 0 ] || exit 125
@@ -186,7 +186,7 @@ sh "$work/podman" wait sandboxc-2b9081c76095-default-agent >"$work/code" &
 
 # podman's init exits with 1 if it cannot execute the command, and logs only that error.
 why_one() {
-    case $(podman logs sandboxc-2b9081c76095-default-agent 2>&1 | head -n 2) in
+    case $(podman logs sandboxc-d8c2a3f8365c-default-agent 2>&1 | head -n 2) in
     "ERROR (catatonit:"?"): failed to exec pid1: No such file or directory") echo 127 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Permission denied") echo 126 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Exec format error") echo 126 ;;
@@ -260,33 +260,33 @@ END_OF_PIN
 }
 
 manifest() {
-    sed "s|^\( *path: \)/sandboxc-2b9081c76095-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
-# sandboxc plan 2b9081c76095, session default, for podman 5.4
+    sed "s|^\( *path: \)/sandboxc-d8c2a3f8365c-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
+# sandboxc plan d8c2a3f8365c, session default, for podman 5.4
 #
 # Apply (without --network, the gate stops the agent pod, which only starts without a default route):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-2b9081c76095-net
-#   podman kube play --start=false --network sandboxc-2b9081c76095-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-2b9081c76095-router-infra
-#   podman pod start sandboxc-2b9081c76095-router
-#   podman exec --privileged=false sandboxc-2b9081c76095-router-router /bin/sh /etc/sandboxc/entry.sh ready
-#   podman start sandboxc-2b9081c76095-default-forwarder
-#   podman pod start sandboxc-2b9081c76095-default
+#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-d8c2a3f8365c-net
+#   podman kube play --start=false --network sandboxc-d8c2a3f8365c-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-d8c2a3f8365c-router-infra
+#   podman pod start sandboxc-d8c2a3f8365c-router
+#   podman exec --privileged=false sandboxc-d8c2a3f8365c-router-router /bin/sh /etc/sandboxc/entry.sh ready
+#   podman start sandboxc-d8c2a3f8365c-default-forwarder
+#   podman pod start sandboxc-d8c2a3f8365c-default
 #
 # Before that, once, create the secrets that this manifest refers to: `sandboxc secrets … | podman kube play -`, with the
 # arguments of `compile`. Keys are valid for one year. podman stores secrets in files; `sandboxc run` keeps them in memory.
-#   sandboxc-2b9081c76095-router-secrets
-#   sandboxc-2b9081c76095-router-tls
-#   sandboxc-2b9081c76095-agent-trust
-#   sandboxc-2b9081c76095-agent-java
-#   sandboxc-2b9081c76095-agent-surrogates
-#   sandboxc-2b9081c76095-agent-secrets
+#   sandboxc-d8c2a3f8365c-router-secrets
+#   sandboxc-d8c2a3f8365c-router-tls
+#   sandboxc-d8c2a3f8365c-agent-trust
+#   sandboxc-d8c2a3f8365c-agent-java
+#   sandboxc-d8c2a3f8365c-agent-surrogates
+#   sandboxc-d8c2a3f8365c-agent-secrets
 #
 # Remove (not with --force, which also removes the home volume):
 #   podman kube down -
-#   podman network rm sandboxc-2b9081c76095-net
-#   podman volume rm --force sandboxc-2b9081c76095-router-secrets sandboxc-2b9081c76095-router-tls sandboxc-2b9081c76095-agent-trust sandboxc-2b9081c76095-agent-java sandboxc-2b9081c76095-agent-surrogates sandboxc-2b9081c76095-agent-secrets sandboxc-2b9081c76095-router-files sandboxc-2b9081c76095-agent-files
-#   podman secret rm sandboxc-2b9081c76095-router-secrets sandboxc-2b9081c76095-router-tls sandboxc-2b9081c76095-agent-trust sandboxc-2b9081c76095-agent-java sandboxc-2b9081c76095-agent-surrogates sandboxc-2b9081c76095-agent-secrets
+#   podman network rm sandboxc-d8c2a3f8365c-net
+#   podman volume rm --force sandboxc-d8c2a3f8365c-router-secrets sandboxc-d8c2a3f8365c-router-tls sandboxc-d8c2a3f8365c-agent-trust sandboxc-d8c2a3f8365c-agent-java sandboxc-d8c2a3f8365c-agent-surrogates sandboxc-d8c2a3f8365c-agent-secrets sandboxc-d8c2a3f8365c-router-files sandboxc-d8c2a3f8365c-agent-files
+#   podman secret rm sandboxc-d8c2a3f8365c-router-secrets sandboxc-d8c2a3f8365c-router-tls sandboxc-d8c2a3f8365c-agent-trust sandboxc-d8c2a3f8365c-agent-java sandboxc-d8c2a3f8365c-agent-surrogates sandboxc-d8c2a3f8365c-agent-secrets
 #
 # containers.conf and mounts.conf can add volumes, devices, variables, hooks and more to every container. `sandboxc run`, the
 # script target and units override that. A bare `kube play` does so only with the containers.conf that `compile -o DIR`
@@ -334,17 +334,17 @@ apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-2b9081c76095-router-infra
+    io.podman.annotations.infra.name: sandboxc-d8c2a3f8365c-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
     org.systemd.property.CPUQuotaPerSecUSec: uint64 2000000
     org.systemd.property.MemoryMax: uint64 536870912
     org.systemd.property.MemorySwapMax: uint64 0
     org.systemd.property.TasksMax: uint64 256
   labels:
-    io.sandboxc.plan: 2b9081c76095
+    io.sandboxc.plan: d8c2a3f8365c
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-2b9081c76095-router
+  name: sandboxc-d8c2a3f8365c-router
 spec:
   containers:
   - command:
@@ -390,30 +390,30 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-2b9081c76095-router-files
+      name: sandboxc-d8c2a3f8365c-router-files
     name: files
   - name: materials
     secret:
       optional: false
-      secretName: sandboxc-2b9081c76095-router-secrets
+      secretName: sandboxc-d8c2a3f8365c-router-secrets
   - name: tls
     secret:
       optional: false
-      secretName: sandboxc-2b9081c76095-router-tls
+      secretName: sandboxc-d8c2a3f8365c-router-tls
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-2b9081c76095-agent-infra
+    io.podman.annotations.infra.name: sandboxc-d8c2a3f8365c-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 2b9081c76095
+    io.sandboxc.plan: d8c2a3f8365c
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-2b9081c76095-default
+  name: sandboxc-d8c2a3f8365c-default
 spec:
   containers:
   - command:
@@ -470,31 +470,31 @@ spec:
       valueFrom:
         secretKeyRef:
           key: ANTHROPIC_API_KEY
-          name: sandboxc-2b9081c76095-agent-surrogates
+          name: sandboxc-d8c2a3f8365c-agent-surrogates
           optional: false
     - name: AWS_ACCESS_KEY_ID
       valueFrom:
         secretKeyRef:
           key: AWS_ACCESS_KEY_ID
-          name: sandboxc-2b9081c76095-agent-surrogates
+          name: sandboxc-d8c2a3f8365c-agent-surrogates
           optional: false
     - name: AWS_SECRET_ACCESS_KEY
       valueFrom:
         secretKeyRef:
           key: AWS_SECRET_ACCESS_KEY
-          name: sandboxc-2b9081c76095-agent-surrogates
+          name: sandboxc-d8c2a3f8365c-agent-surrogates
           optional: false
     - name: GH_TOKEN
       valueFrom:
         secretKeyRef:
           key: GH_TOKEN
-          name: sandboxc-2b9081c76095-agent-surrogates
+          name: sandboxc-d8c2a3f8365c-agent-surrogates
           optional: false
     - name: NPM_CONFIG_LOGLEVEL
       valueFrom:
         secretKeyRef:
           key: NPM_CONFIG_LOGLEVEL
-          name: sandboxc-2b9081c76095-agent-secrets
+          name: sandboxc-d8c2a3f8365c-agent-secrets
           optional: false
     image: localhost/sandboxc-agent:0.1.0
     imagePullPolicy: Never
@@ -597,28 +597,28 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-2b9081c76095-agent-files
+      name: sandboxc-d8c2a3f8365c-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
       claimName: sandboxc-home-8488efda04db
   - hostPath:
-      path: /sandboxc-2b9081c76095-mounts/workspace
+      path: /sandboxc-d8c2a3f8365c-mounts/workspace
     name: workspace
   - hostPath:
-      path: /sandboxc-2b9081c76095-mounts/protect-0
+      path: /sandboxc-d8c2a3f8365c-mounts/protect-0
     name: protect-0
   - hostPath:
-      path: /sandboxc-2b9081c76095-mounts/protect-1
+      path: /sandboxc-d8c2a3f8365c-mounts/protect-1
     name: protect-1
   - name: trust
     secret:
       optional: false
-      secretName: sandboxc-2b9081c76095-agent-trust
+      secretName: sandboxc-d8c2a3f8365c-agent-trust
   - name: java
     secret:
       optional: false
-      secretName: sandboxc-2b9081c76095-agent-java
+      secretName: sandboxc-d8c2a3f8365c-agent-java
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -4190,10 +4190,10 @@ data:
     export default { leaked, swap };
 metadata:
   labels:
-    io.sandboxc.plan: 2b9081c76095
+    io.sandboxc.plan: d8c2a3f8365c
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-2b9081c76095-router-files
+  name: sandboxc-d8c2a3f8365c-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -4351,10 +4351,10 @@ data:
     options ndots:1
 metadata:
   labels:
-    io.sandboxc.plan: 2b9081c76095
+    io.sandboxc.plan: d8c2a3f8365c
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-2b9081c76095-agent-files
+  name: sandboxc-d8c2a3f8365c-agent-files
 END_OF_MANIFEST
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox cc3d5c64a871, self-contained: only needs podman. Runs the command, removes everything, and exits with the command's exit
+# Sandbox b80d5e6fa967, self-contained: only needs podman. Runs the command, removes everything, and exits with the command's exit
 # code, with 124 if the command timed out, or with 125 if the sandbox could not be set up.
 set -eu
 
@@ -101,11 +101,11 @@ finish() {
     trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM
     trap - EXIT
     # Containers first: removing the pod of a container that has just ended can wait 90 s for podman's cleanup.
-    podman rm --force --ignore --volumes --time 0 sandboxc-cc3d5c64a871-router-router sandboxc-cc3d5c64a871-default-forwarder sandboxc-cc3d5c64a871-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-cc3d5c64a871-router sandboxc-cc3d5c64a871-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --volumes --time 0 sandboxc-b80d5e6fa967-router-router sandboxc-b80d5e6fa967-default-forwarder sandboxc-b80d5e6fa967-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-b80d5e6fa967-router sandboxc-b80d5e6fa967-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-cc3d5c64a871-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-cc3d5c64a871-router-files sandboxc-cc3d5c64a871-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-b80d5e6fa967-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-b80d5e6fa967-router-files sandboxc-b80d5e6fa967-agent-files >/dev/null 2>&1 || true
     unpin
     # If something is still mounted, the directory is not empty, and nothing below it is deleted.
     rmdir "$work/mounts" 2>/dev/null && rm -rf "$work"
@@ -128,27 +128,27 @@ main() {
         protect-0 directory /home/me/src/minimal/.git \
         protect-1 inside /home/me/src/minimal/.sandboxc
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-cc3d5c64a871-net >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-b80d5e6fa967-net >/dev/null
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
     podman volume create --ignore sandboxc-home-210d47917b78 >/dev/null 2>&1 || podman volume exists sandboxc-home-210d47917b78
     # In an empty directory, since kube play would build an image from a directory with an image's name.
     cd "$work/empty"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-        --no-hosts --network sandboxc-cc3d5c64a871-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-    podman network connect sandboxc-egress-ffa2da3e sandboxc-cc3d5c64a871-router-infra
-    podman pod start sandboxc-cc3d5c64a871-router >/dev/null
-    podman exec --privileged=false sandboxc-cc3d5c64a871-router-router /bin/sh /etc/sandboxc/entry.sh ready
+        --no-hosts --network sandboxc-b80d5e6fa967-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-b80d5e6fa967-router-infra
+    podman pod start sandboxc-b80d5e6fa967-router >/dev/null
+    podman exec --privileged=false sandboxc-b80d5e6fa967-router-router /bin/sh /etc/sandboxc/entry.sh ready
     # The gate always starts before the agent, but the other containers of a pod start in no particular order.
-    podman start sandboxc-cc3d5c64a871-default-forwarder >/dev/null
-    podman pod start sandboxc-cc3d5c64a871-default >/dev/null
+    podman start sandboxc-b80d5e6fa967-default-forwarder >/dev/null
+    podman pod start sandboxc-b80d5e6fa967-default >/dev/null
     unpin
     phase=running
-    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-cc3d5c64a871-default-forwarder).scope" \
-        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-cc3d5c64a871-default-forwarder has no limits of its own" >&2
-    podman logs --follow sandboxc-cc3d5c64a871-default-agent &
+    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-b80d5e6fa967-default-forwarder).scope" \
+        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-b80d5e6fa967-default-forwarder has no limits of its own" >&2
+    podman logs --follow sandboxc-b80d5e6fa967-default-agent &
     log_reader=$!
     # In the background, since a shell only handles signals between commands and in `wait`.
-sh "$work/podman" wait sandboxc-cc3d5c64a871-default-agent >"$work/code" &
+sh "$work/podman" wait sandboxc-b80d5e6fa967-default-agent >"$work/code" &
     failed=0
     wait "$!" || failed=$?
     [ "$failed" -eq 0 ] || exit 125
@@ -162,7 +162,7 @@ sh "$work/podman" wait sandboxc-cc3d5c64a871-default-agent >"$work/code" &
 
 # podman's init exits with 1 if it cannot execute the command, and logs only that error.
 why_one() {
-    case $(podman logs sandboxc-cc3d5c64a871-default-agent 2>&1 | head -n 2) in
+    case $(podman logs sandboxc-b80d5e6fa967-default-agent 2>&1 | head -n 2) in
     "ERROR (catatonit:"?"): failed to exec pid1: No such file or directory") echo 127 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Permission denied") echo 126 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Exec format error") echo 126 ;;
@@ -236,23 +236,23 @@ END_OF_PIN
 }
 
 manifest() {
-    sed "s|^\( *path: \)/sandboxc-cc3d5c64a871-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
-# sandboxc plan cc3d5c64a871, session default, for podman 5.4
+    sed "s|^\( *path: \)/sandboxc-b80d5e6fa967-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
+# sandboxc plan b80d5e6fa967, session default, for podman 5.4
 #
 # Apply (without --network, the gate stops the agent pod, which only starts without a default route):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-cc3d5c64a871-net
-#   podman kube play --start=false --network sandboxc-cc3d5c64a871-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-cc3d5c64a871-router-infra
-#   podman pod start sandboxc-cc3d5c64a871-router
-#   podman exec --privileged=false sandboxc-cc3d5c64a871-router-router /bin/sh /etc/sandboxc/entry.sh ready
-#   podman start sandboxc-cc3d5c64a871-default-forwarder
-#   podman pod start sandboxc-cc3d5c64a871-default
+#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-b80d5e6fa967-net
+#   podman kube play --start=false --network sandboxc-b80d5e6fa967-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-b80d5e6fa967-router-infra
+#   podman pod start sandboxc-b80d5e6fa967-router
+#   podman exec --privileged=false sandboxc-b80d5e6fa967-router-router /bin/sh /etc/sandboxc/entry.sh ready
+#   podman start sandboxc-b80d5e6fa967-default-forwarder
+#   podman pod start sandboxc-b80d5e6fa967-default
 #
 # Remove (not with --force, which also removes the home volume):
 #   podman kube down -
-#   podman network rm sandboxc-cc3d5c64a871-net
-#   podman volume rm --force sandboxc-cc3d5c64a871-router-files sandboxc-cc3d5c64a871-agent-files
+#   podman network rm sandboxc-b80d5e6fa967-net
+#   podman volume rm --force sandboxc-b80d5e6fa967-router-files sandboxc-b80d5e6fa967-agent-files
 #
 # containers.conf and mounts.conf can add volumes, devices, variables, hooks and more to every container. `sandboxc run`, the
 # script target and units override that. A bare `kube play` does so only with the containers.conf that `compile -o DIR`
@@ -274,17 +274,17 @@ apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-cc3d5c64a871-router-infra
+    io.podman.annotations.infra.name: sandboxc-b80d5e6fa967-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
     org.systemd.property.CPUQuotaPerSecUSec: uint64 2000000
     org.systemd.property.MemoryMax: uint64 536870912
     org.systemd.property.MemorySwapMax: uint64 0
     org.systemd.property.TasksMax: uint64 256
   labels:
-    io.sandboxc.plan: cc3d5c64a871
+    io.sandboxc.plan: b80d5e6fa967
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-cc3d5c64a871-router
+  name: sandboxc-b80d5e6fa967-router
 spec:
   containers:
   - command:
@@ -324,22 +324,22 @@ spec:
   terminationGracePeriodSeconds: 2
   volumes:
   - configMap:
-      name: sandboxc-cc3d5c64a871-router-files
+      name: sandboxc-b80d5e6fa967-router-files
     name: files
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-cc3d5c64a871-agent-infra
+    io.podman.annotations.infra.name: sandboxc-b80d5e6fa967-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: cc3d5c64a871
+    io.sandboxc.plan: b80d5e6fa967
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-cc3d5c64a871-default
+  name: sandboxc-b80d5e6fa967-default
 spec:
   containers:
   - command:
@@ -450,19 +450,19 @@ spec:
   terminationGracePeriodSeconds: 5
   volumes:
   - configMap:
-      name: sandboxc-cc3d5c64a871-agent-files
+      name: sandboxc-b80d5e6fa967-agent-files
     name: files
   - name: home
     persistentVolumeClaim:
       claimName: sandboxc-home-210d47917b78
   - hostPath:
-      path: /sandboxc-cc3d5c64a871-mounts/workspace
+      path: /sandboxc-b80d5e6fa967-mounts/workspace
     name: workspace
   - hostPath:
-      path: /sandboxc-cc3d5c64a871-mounts/protect-0
+      path: /sandboxc-b80d5e6fa967-mounts/protect-0
     name: protect-0
   - hostPath:
-      path: /sandboxc-cc3d5c64a871-mounts/protect-1
+      path: /sandboxc-b80d5e6fa967-mounts/protect-1
     name: protect-1
 ---
 apiVersion: v1
@@ -879,10 +879,10 @@ data:
     server=/api.example.com/169.254.1.1
 metadata:
   labels:
-    io.sandboxc.plan: cc3d5c64a871
+    io.sandboxc.plan: b80d5e6fa967
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-cc3d5c64a871-router-files
+  name: sandboxc-b80d5e6fa967-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -1040,10 +1040,10 @@ data:
     options ndots:1
 metadata:
   labels:
-    io.sandboxc.plan: cc3d5c64a871
+    io.sandboxc.plan: b80d5e6fa967
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-cc3d5c64a871-agent-files
+  name: sandboxc-b80d5e6fa967-agent-files
 END_OF_MANIFEST
 }
 

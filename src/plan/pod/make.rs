@@ -343,7 +343,8 @@ impl Maker<'_> {
             mounts.push(labeled(material(MaterialSet::Agent, None, trust::TRUST_AT)));
             let taken = agent.mounts.iter().map(|mount| &mount.target).chain([&workspace.target, &agent.home.target]);
             let taken: Vec<&Path> = taken.map(PathBuf::as_path).collect();
-            let stand_ins = trust::stand_ins(agent.identity.value, &taken).into_iter();
+            let roots = trust::OwnRoots { session_ca: self.has(Part::Tls), extra_ca: self.resolved.extra_ca.is_some() };
+            let stand_ins = trust::stand_ins(agent.identity.value, roots, &taken).into_iter();
             mounts.extend(stand_ins.map(|(file, at)| labeled(material(MaterialSet::Agent, Some(file), at))));
         }
         mounts
