@@ -1,10 +1,10 @@
-//! Files to validated values that know where they were said.
+//! Turns files into validated values that know their origin.
 //!
-//! [`load`] reads the repo file, the server file, the allow file and a snapshot of the environment, collects every
-//! finding of all of them, and yields [`Resolved`] if none of them is an error. Steps: bytes → located tree (`yaml`) →
-//! tags looked up (`tags`, `vars`) → typed values of one file (`repo`, `server`, `entry`, `limits`) → both files as one
-//! (`resolve`, `mounts`, `network`, `lint`). Invariants: only `load` touches the file system; a reader reports and goes
-//! on; nothing is converted by guessing. May depend on: `policy`, `diagnostic`, `source`.
+//! [`load`] reads the repo file, the server file, the allow file and a snapshot of the environment. It collects the
+//! findings of all of them, and returns [`Resolved`] if none of them is an error. Steps: bytes → tree with positions
+//! (`yaml`) → tags looked up (`tags`, `vars`) → typed values of one file (`repo`, `server`, `entry`, `limits`) → both
+//! files merged (`resolve`, `mounts`, `network`, `lint`). Invariants: only `load` accesses the file system; a reader
+//! reports an error and continues; nothing is converted by guessing. May depend on: `policy`, `diagnostic`, `source`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub use resolved::*;
 pub use secret::{AwsKeys, Secret, SecretRef, SecretRefs, SecretValues, Secrets};
 pub use value::survives_podman;
 
-/// The directory of a repo that holds its wishes.
+/// The directory in a repo for its config.
 pub const REPO_DIR: &str = ".sandboxc";
 
 /// What the caller knows: paths, the command line, the environment.
@@ -59,7 +59,7 @@ pub const REPO_DIR: &str = ".sandboxc";
 pub struct Inputs {
     /// The workspace, canonical.
     pub repo_dir: PathBuf,
-    /// `--server`; without it `sandboxc/server.yaml` under `config_home`, which may be missing.
+    /// `--server`. The default is `sandboxc/server.yaml` in `config_home`, which may be missing.
     pub server_file: Option<PathBuf>,
     /// `--name`.
     pub name: Option<String>,
@@ -69,16 +69,16 @@ pub struct Inputs {
     pub config_home: PathBuf,
     /// The environment.
     pub env: BTreeMap<String, String>,
-    /// True to copy the packaged allow file to its place if nobody has written one.
+    /// Whether to create the allow file from the packaged default if it is missing.
     pub write_defaults: bool,
 }
 
 /// All findings, and the result if none of them is an error.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The files that the findings are about.
+    /// The files that the findings refer to.
     pub sources: SourceMap,
-    /// Everything found.
+    /// The findings.
     pub diagnostics: Diagnostics,
     /// The result.
     pub resolved: Option<Resolved>,

@@ -1,6 +1,7 @@
-//! One model for everything that is wrong with an input, and its two renderings (text with a caret, JSON).
+//! The model of everything that is wrong with an input, and its two renderings (text with a caret, JSON).
 //!
-//! Invariant: a stage collects diagnostics and goes on; nobody stops at the first. Codes are stable names.
+//! Invariant: a stage collects diagnostics and continues; none stops at the first. Codes are stable names.
+//!
 //! May depend on: `source`.
 
 use serde::Serialize;
@@ -13,56 +14,56 @@ mod render;
 pub use code::Code;
 pub use render::{render_json, render_text};
 
-/// How bad it is.
+/// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Nothing may run.
     Error,
-    /// Said once on stderr; the run goes on.
+    /// Reported on stderr; the run continues.
     Warning,
-    /// For information: a limit was clamped, a default took effect.
+    /// Information: a limit was lowered, a default took effect.
     Note,
 }
 
-/// A span and what is to be said about it; the first label of a diagnostic is the place it is reported at.
+/// A span and a note about it. The first label of a diagnostic is the place where it is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The bytes to underline.
     pub span: Span,
-    /// Words beside the caret; may be empty.
+    /// Words next to the caret; may be empty.
     pub text: String,
 }
 
-/// One finding.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Its stable name.
+    /// The stable name.
     pub code: Code,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong, lower case, no full stop.
+    /// What is wrong, in lower case, without a final period.
     pub message: String,
-    /// Where; the first is the main one. Empty only for findings about no file.
+    /// Where; the first label is the main one. Empty only for findings that are not about a file.
     pub labels: Vec<Label>,
     /// What to write instead.
     pub help: Vec<String>,
 }
 
 impl Diagnostic {
-    /// A finding of the code's own severity.
+    /// A finding with the code's own severity.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, severity: code.severity(), message: message.into(), labels: Vec::new(), help: Vec::new() }
     }
 
-    /// Adds a labelled span.
+    /// Adds a labeled span.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Self {
         self.labels.push(Label { span, text: text.into() });
         self
     }
 
-    /// Adds a line that says what to write instead.
+    /// Adds what to write instead.
     #[must_use]
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.help.push(text.into());
@@ -70,46 +71,46 @@ impl Diagnostic {
     }
 }
 
-/// Collected findings, in the order they were found.
+/// Collected findings, in the order in which they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// None yet.
+    /// No findings.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one.
+    /// Adds a finding.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.list.push(diagnostic);
     }
 
-    /// Adds all of another collection.
+    /// Adds all findings of another collection.
     pub fn append(&mut self, mut other: Self) {
         self.list.append(&mut other.list);
     }
 
-    /// True if any of them forbids running.
+    /// Whether any of them is an error.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|d| d.severity == Severity::Error)
     }
 
-    /// True if there is nothing at all.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All of them, sorted by file, position and code, so that the order never depends on how they were found.
+    /// All findings, sorted by file, position and code, so that the order never depends on how they were found.
     pub fn sorted(&self) -> Vec<&Diagnostic> {
         let mut all: Vec<&Diagnostic> = self.list.iter().collect();
         all.sort_by_key(|d| (d.labels.first().map(|l| l.span), d.code, d.message.clone()));
         all
     }
 
-    /// Text with carets for a terminal or a pipe.
+    /// Text with carets, for a terminal or a pipe.
     pub fn text(&self, sources: &SourceMap, colour: bool) -> String {
         self.sorted().into_iter().map(|d| render_text(d, sources, colour)).collect::<Vec<_>>().join("\n\n")
     }

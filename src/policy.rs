@@ -1,7 +1,7 @@
 //! The egress model: host patterns, rules, one matcher, one [`Policy::decide`].
 //!
-//! `explain`, `validate`, the generated router tables and the network log all use the rule ids and reason codes of
-//! this room. Invariant: pure; no I/O, no clock. May depend on: `source`.
+//! `explain`, `validate`, the router's policy and the network log all use the rule ids and reason codes of this module.
+//! Invariant: pure; no I/O, no clock. May depend on: `source`.
 
 mod address;
 mod credential;

@@ -1,4 +1,4 @@
-//! Compiled trees in a workspace. Their scripts and units run on the host, so they stay as they were written.
+//! Compiled trees in a workspace. The host runs their scripts and units, so they are read-only inside.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,16 @@ use super::disk::{Kind, Tree};
 /// The file that every compiled tree has.
 const FILE: &str = "plan.json";
 
-/// Bytes of it.
+/// How many bytes of it are read.
 const BYTES: u64 = 1 << 20;
 
-/// Directories below the workspace that are looked into: a tree, and a directory of trees.
+/// How many levels of directories are searched: a tree, and a directory of trees.
 const DEPTH: usize = 2;
 
-/// Names that are looked at.
+/// How many names are examined.
 const NAMES: usize = 20_000;
 
-/// What every `plan.json` of ours has, of whatever version.
+/// What every `plan.json` of sandboxc contains, in any version.
 #[derive(Deserialize)]
 struct Document {
     #[serde(rename = "format_version")]
@@ -32,7 +32,7 @@ struct Document {
     _pods: Vec<IgnoredAny>,
 }
 
-/// The compiled trees, relative to the workspace, and whether all of it was looked at.
+/// The compiled trees, relative to the workspace, and whether everything was examined.
 pub(super) fn trees(workspace: &Tree) -> (Vec<PathBuf>, bool) {
     search(workspace, NAMES)
 }
@@ -43,7 +43,7 @@ fn search(workspace: &Tree, most: usize) -> (Vec<PathBuf>, bool) {
     for _ in 0..DEPTH {
         let mut next = Vec::new();
         for directory in level {
-            // What is not ours to read holds no tree that we could have written.
+            // sandboxc cannot have written a tree in a directory that this user cannot read.
             let Ok(listing) = workspace.names(&directory, left.saturating_add(1)) else { continue };
             left = match left.checked_sub(listing.names.len()) {
                 Some(left) => left,

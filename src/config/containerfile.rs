@@ -1,5 +1,5 @@
-//! A repo's Containerfile: a stranger's, so its images come from registries or local storage by name. podman also builds
-//! from directories and archives of this machine (containers-transports(5)), which could be anybody's files.
+//! A repo's Containerfile. A stranger wrote it, so its images must come from registries or, by name, from local
+//! storage. podman could also build from directories and archives of this machine (containers-transports(5)).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,8 @@ use super::tags::words;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{FileId, Located, SourceMap, Span};
 
-/// Transports that read this machine (containers-transports(5)). `docker` is a registry's, and an image of that name.
+/// Transports that read this machine (containers-transports(5)). `docker` can be both a registry's transport and an
+/// image's name.
 const LOCAL: [&str; 10] = [
     "atomic",
     "containers-storage",
@@ -45,7 +46,7 @@ pub(super) fn read(
         d.push(path_finding(problem, *span, "write e.g. `{containerfile: Containerfile}`"));
         return None;
     }
-    // From the workspace on, since `.sandboxc` itself may be a link of a stranger.
+    // Relative to the workspace, since `.sandboxc` itself may be a link.
     let relative = Path::new(super::REPO_DIR).join(path);
     let bytes = disk.read_beneath(repo_dir, &relative);
     let text = match bytes.and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))) {
@@ -67,9 +68,10 @@ pub(super) fn read(
     })
 }
 
-/// Reports each image that is none of a registry or of podman's own storage.
+/// Reports each image that is neither from a registry nor in podman's own storage.
 fn check(file: FileId, text: &str, d: &mut Diagnostics) {
-    // Which of two `ARG`s of one name counts depends on where they stand; an image must be good with the first and the last.
+    // Which of two `ARG`s with the same name applies depends on their position, so an image must be valid with the
+    // first and the last.
     let (mut first, mut last) = (BTreeMap::new(), BTreeMap::new());
     for (start, line) in instructions(text) {
         let mut words = line.split_whitespace();
@@ -77,7 +79,7 @@ fn check(file: FileId, text: &str, d: &mut Diagnostics) {
         let images: Vec<&str> = match verb.as_str() {
             "ARG" | "ENV" => {
                 for (name, value) in words.filter_map(|word| word.split_once('=')) {
-                    // One that cannot be judged is a path, so that nothing can use it.
+                    // An image that cannot be determined counts as a path.
                     let value_in = |args| expand(value, args).unwrap_or_else(|| "/".to_owned());
                     let (early, late) = (value_in(&first), value_in(&last));
                     first.entry(name.to_owned()).or_insert(early);
@@ -111,8 +113,8 @@ fn elsewhere(option: &str) -> Vec<&str> {
     }
 }
 
-/// Instructions with where each starts; continued lines are joined, comments left out. What a here-document holds is looked
-/// at like any other line: rather too much than too little.
+/// Instructions with their positions. Continued lines are joined, comments are left out. The content of a here-document
+/// is checked like any other line, to be safe.
 fn instructions(text: &str) -> Vec<(usize, String)> {
     let escape = text.lines().map_while(|line| line.strip_prefix('#')).find_map(|line| {
         let (name, value) = line.split_once('=')?;
@@ -137,7 +139,7 @@ fn instructions(text: &str) -> Vec<(usize, String)> {
     all
 }
 
-/// Why an image may not be used, if it may not.
+/// Why an image must not be used, if so.
 fn objection(image: &str, args: &BTreeMap<String, String>) -> Option<String> {
     let Some(image) = expand(image, args) else {
         return Some("cannot be judged: write `$NAME` or `${NAME}`, with an `ARG` that has a value".to_owned());
@@ -151,8 +153,8 @@ fn objection(image: &str, args: &BTreeMap<String, String>) -> Option<String> {
         .then(|| format!("is read from this machine (`{transport}:`), whatever is there"))
 }
 
-/// `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}` with the values of `ARG`, without quotes and escapes. None for
-/// whatever else a builder may do with a brace.
+/// Expands `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}` with the values of `ARG`, and removes quotes and
+/// escapes. `None` for other expansions that builders may support.
 fn expand(text: &str, args: &BTreeMap<String, String>) -> Option<String> {
     let text: String = text.chars().filter(|c| !['"', '\'', '\\', '`'].contains(c)).collect();
     let value = |name: &str| args.get(name).cloned().unwrap_or_default();

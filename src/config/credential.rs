@@ -1,4 +1,4 @@
-//! `secrets`, `masked_secrets`, `signing_credentials` and `github_app_credentials` of one place, as written.
+//! `secrets`, `masked_secrets`, `signing_credentials` and `github_app_credentials`, as written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -68,7 +68,7 @@ impl std::fmt::Debug for SecretWish {
     }
 }
 
-/// What is particular to each kind.
+/// The fields that depend on the kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Masked {
@@ -100,14 +100,14 @@ pub(super) struct CredentialWish {
     pub(super) allow_foreign: bool,
 }
 
-/// All of one place.
+/// All credentials of one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wishes {
     pub(super) secrets: Vec<(Located<String>, SecretWish)>,
     pub(super) credentials: Vec<CredentialWish>,
 }
 
-/// Reads the four sections; relative paths start at `base`.
+/// Reads the four sections. Relative paths start at `base`.
 pub(super) fn wishes(map: &Fields<'_>, base: &Path, d: &mut Diagnostics) -> Wishes {
     let mut reader = Reader { base, d };
     let mut wishes = Wishes::default();
@@ -142,7 +142,7 @@ impl Reader<'_> {
         match map.get(key) {
             None | Some(Node { kind: Kind::Broken, .. }) => &[],
             Some(Node { kind: Kind::Map(entries), .. }) => entries,
-            // What is there instead may be a value, so it is not repeated.
+            // What was written instead may be a value, so the message does not repeat it.
             Some(node) => {
                 let message = format!("`{key}` must be a mapping of names");
                 self.push(Code::WrongType, message, node.span, "write `NAME: …` lines below it");
@@ -156,7 +156,7 @@ impl Reader<'_> {
         Some(Located::new(key.text.clone(), key.span))
     }
 
-    /// A secret's value, not looked up. What is written out is checked at once, and never repeated.
+    /// A secret's value, not looked up. A literal value is checked at once, and never shown.
     fn secret(&mut self, node: &Node, key: String, shape: Shape) -> Option<SecretWish> {
         let span = node.span;
         let source = match &node.kind {
@@ -197,7 +197,7 @@ impl Reader<'_> {
         Some(wish)
     }
 
-    /// A required key.
+    /// Reads a required key.
     fn need<'n>(&mut self, map: &Fields<'n>, key: &str, of: &Key, example: &str) -> Option<&'n Node> {
         let found = map.get(key);
         if found.is_none() {
@@ -220,7 +220,7 @@ impl Reader<'_> {
             return None;
         }
         let map = fields(node, keys, self.d);
-        // Names of signing credentials are no variables.
+        // Names of signing credentials are not variables.
         let name = match keys.known.contains(&"type") {
             true => {
                 checked(value::label(&key.text), Code::BadValue, key.span, self.d);
@@ -339,7 +339,7 @@ impl Reader<'_> {
         Some(Wish::Aws { keys })
     }
 
-    /// A value, whose variable has the name that every SDK knows, or `{name: VARIABLE, value: …}`.
+    /// A value, whose variable has the name that all SDKs read, or `{name: VARIABLE, value: …}`.
     fn aws_key(
         &mut self,
         node: &Node,
@@ -369,7 +369,7 @@ impl Reader<'_> {
     }
 }
 
-/// A finding about a value that cannot be one.
+/// Reports an invalid value.
 pub(super) fn unfit_finding(unfit: Unfit, span: Span) -> Diagnostic {
     let (code, bad) = match unfit {
         Unfit::Empty(bad) => (Code::SecretEmpty, bad),
@@ -380,7 +380,7 @@ pub(super) fn unfit_finding(unfit: Unfit, span: Span) -> Diagnostic {
     Diagnostic::new(code, bad.message).at(span, "").help(bad.help)
 }
 
-/// And about one that logs will show.
+/// Reports a value that logs would show.
 pub(super) fn shows_finding(shows: Option<Bad>, span: Span) -> Option<Diagnostic> {
     shows.map(|bad| Diagnostic::new(Code::SecretShown, bad.message).at(span, "").help(bad.help))
 }

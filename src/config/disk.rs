@@ -1,4 +1,4 @@
-//! What the room needs of a file system, so that everything but this file and the loader stays free of it.
+//! Access to the file system. In `config`, only this file and the loader use it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,32 +15,32 @@ use rustix::fs::{
 };
 use rustix::path::Arg;
 
-/// Larger than any config a person writes.
+/// Larger than any config that a person writes.
 pub(super) const MOST_BYTES: u64 = 1 << 20;
 
-/// Reading only. Every read is bounded and takes regular files alone.
+/// Read-only access to files. Every read is limited and only reads regular files.
 pub(super) trait Disk {
-    /// The path without links, `.` and `..`; it must exist.
+    /// Returns the path without links, `.` and `..`. It must exist.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// The content of a file of the machine's owner; links are followed.
+    /// Reads a file of the machine's owner; follows links.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// A stranger's directory: nothing above it is reached from it, and no link is followed.
+    /// Opens a stranger's directory. Nothing above it can be reached from it, and no link is followed.
     fn tree(&self, base: &Path) -> io::Result<Rc<Tree>>;
 
-    /// The content of a file of a stranger.
+    /// Reads a file of a stranger.
     fn read_beneath(&self, base: &Path, relative: &Path) -> io::Result<Vec<u8>> {
         self.tree(base)?.read(relative, MOST_BYTES)
     }
 
-    /// The path without links as far as it exists, with the rest as written.
+    /// Returns the path without links as far as it exists, and the rest as written.
     fn canonical_or_parent(&self, path: &Path) -> PathBuf {
         if let Ok(real) = self.canonical(path) {
             return real;
         }
         match (path.parent(), path.file_name()) {
-            // A bare name stands in the current directory.
+            // A bare name is in the current directory.
             (Some(parent), Some(name)) if parent.as_os_str().is_empty() => {
                 self.canonical(Path::new(".")).map_or_else(|_| path.to_path_buf(), |here| here.join(name))
             }
@@ -50,7 +50,7 @@ pub(super) trait Disk {
     }
 }
 
-/// The real file system. Each stranger's directory is opened once, so that all of a config is about the same one.
+/// The real file system. Each stranger's directory is opened once, so that the whole config refers to the same one.
 #[derive(Default)]
 pub(super) struct Real {
     trees: RefCell<BTreeMap<PathBuf, Rc<Tree>>>,
@@ -75,10 +75,10 @@ impl Disk for Real {
     }
 }
 
-/// Opened without waiting, so that a named pipe is refused instead of waited for.
+/// Opens without blocking, so that a named pipe is refused.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// For names only.
+/// Opens to look up names only.
 const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 fn bounded(file: File, most: u64) -> io::Result<Vec<u8>> {
@@ -94,14 +94,14 @@ fn bounded(file: File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A directory of a stranger, opened once. Every path is relative to it; no link is followed and nothing outside of it
-/// is reached, whatever is renamed meanwhile (openat2(2), `RESOLVE_BENEATH`).
+/// A directory of a stranger, opened once. All paths are relative to it. No link is followed, and nothing outside of it
+/// can be reached, whatever is renamed in the meantime (openat2(2), `RESOLVE_BENEATH`).
 #[derive(Debug)]
 pub struct Tree {
     root: OwnedFd,
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A regular file.
@@ -125,20 +125,21 @@ impl From<FileType> for Kind {
     }
 }
 
-/// An object, as the kernel describes it.
+/// The kernel's description of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// What it is.
     pub kind: Kind,
-    /// Which object it is: major and minor number of the device, inode.
+    /// Its identity: major and minor device number, inode.
     pub id: (u32, u32, u64),
-    /// How many names it has.
+    /// The number of its names.
     pub links: u32,
-    /// Bytes.
+    /// Its size in bytes.
     pub len: u64,
-    /// Permission bits.
+    /// The permission bits.
     pub mode: u16,
-    /// Last change of its content, names or mode, which no process can set: seconds and nanoseconds since the epoch.
+    /// The last change of its content, names or mode, which processes cannot set: seconds and nanoseconds since the
+    /// epoch.
     pub changed: (i64, u32),
 }
 
@@ -158,14 +159,14 @@ impl From<Statx> for Seen {
 /// The names in a directory, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Each name and what it stands for.
+    /// Each name and what it refers to.
     pub names: BTreeMap<OsString, Kind>,
-    /// False if there are more.
+    /// Whether these are all.
     pub complete: bool,
 }
 
 impl Tree {
-    /// Opens a directory by a path that the caller trusts; its last component is no link.
+    /// Opens a directory by a path that the caller trusts, except that its last component must not be a link.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { root: open(path, NAME | OFlags::DIRECTORY, Mode::empty())? })
     }
@@ -176,7 +177,8 @@ impl Tree {
         Ok(openat2(&self.root, path, flags, Mode::empty(), resolve)?)
     }
 
-    /// What is at a path; None if nothing is. An error if it cannot be told, as where a link is on the way.
+    /// What is at a path; `None` if nothing is. Fails if it cannot be determined, for example because of a link on the
+    /// way.
     pub fn look(&self, path: &Path) -> io::Result<Option<Seen>> {
         match self.beneath(path, NAME) {
             Ok(fd) => seen(&fd).map(Some),
@@ -185,12 +187,12 @@ impl Tree {
         }
     }
 
-    /// The content of a regular file of at most so many bytes.
+    /// Reads a regular file of limited size.
     pub fn read(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
         bounded(File::from(self.beneath(path, READ | OFlags::NOFOLLOW)?), most)
     }
 
-    /// The beginning of a regular file, and what it is.
+    /// Reads the beginning of a regular file, and returns its description.
     pub fn head(&self, path: &Path, most: u64) -> io::Result<(Seen, Vec<u8>)> {
         let file = File::from(self.beneath(path, READ | OFlags::NOFOLLOW)?);
         let what = seen(&file)?;
@@ -202,18 +204,18 @@ impl Tree {
         Ok((what, bytes))
     }
 
-    /// The directory at a path, to work in.
+    /// Opens the directory at a path.
     pub fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
         self.beneath(path, READ | OFlags::DIRECTORY)
     }
 
-    /// Where a link leads.
+    /// The target of a link.
     pub fn link(&self, path: &Path) -> io::Result<PathBuf> {
         let link = self.beneath(path, NAME)?;
         Ok(PathBuf::from(OsString::from_vec(readlinkat(&link, "", Vec::new())?.into_bytes())))
     }
 
-    /// The names in a directory, at most so many.
+    /// The names in a directory, up to a limit.
     pub fn names(&self, path: &Path, most: usize) -> io::Result<Listing> {
         let directory = self.directory(path)?;
         let mut listing = Listing { names: BTreeMap::new(), complete: true };
@@ -228,7 +230,7 @@ impl Tree {
                 break;
             }
             let kind = match entry.file_type() {
-                // Some file systems do not say it here.
+                // Some file systems do not report the type here.
                 FileType::Unknown => match seen_at(&directory, entry.file_name()) {
                     Ok(seen) => seen.kind,
                     Err(error) if missing(&error) => continue,
@@ -241,7 +243,7 @@ impl Tree {
         Ok(listing)
     }
 
-    /// The first component of a path that is a link, if one is.
+    /// The first component of a path that is a link, if any.
     pub fn first_link(&self, path: &Path) -> Option<PathBuf> {
         let mut part = PathBuf::new();
         path.components().find_map(|component| {
@@ -252,7 +254,7 @@ impl Tree {
     }
 }
 
-/// What is at a name in an opened directory, which may be a link.
+/// What a name in an opened directory refers to; it may be a link.
 pub fn seen_at(directory: impl AsFd, name: impl Arg) -> io::Result<Seen> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     Ok(statx(directory, name, flags, StatxFlags::BASIC_STATS)?.into())
@@ -262,7 +264,7 @@ fn seen(fd: impl AsFd) -> io::Result<Seen> {
     Ok(statx(fd, "", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?.into())
 }
 
-/// True if a path leads to nothing.
+/// Whether nothing exists at a path.
 pub fn missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -1,7 +1,7 @@
 //! Entries of `allow`, `deny` and `ceiling`, and the lines of an allow file.
 //!
-//! Over-broad patterns are refused in `allow` only: in `deny` and `ceiling` a wide pattern takes away, it never gives.
-//! An address needs ports in `allow` and `ceiling`; in `deny` one without ports forbids them all.
+//! Over-broad patterns are refused in `allow` only: in `deny` and `ceiling`, a wide pattern only restricts. An address
+//! needs ports in `allow` and `ceiling`; in `deny`, an address without ports denies all ports.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,25 +13,25 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::{HostError, HostPattern, NEVER, RequestRule, parse_pattern};
 use crate::source::{FileId, Located, Span};
 
-/// Which list an entry stands in.
+/// The list that an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListKind {
     Allow,
-    /// The allow file, whose lines cannot say `broad`.
+    /// The allow file, whose lines cannot contain `broad`.
     AllowFile,
     Deny,
     Ceiling,
 }
 
-/// One entry, checked.
+/// A checked entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) pattern: HostPattern,
     pub(super) ports: BTreeSet<u16>,
-    /// Where `private: true` is said.
+    /// Where `private: true` is written.
     pub(super) private: Option<Span>,
     pub(super) broad: bool,
-    /// What it says about requests, if it does.
+    /// Its rules about requests, if any.
     pub(super) request: Option<RequestRule>,
     pub(super) span: Span,
 }
@@ -46,7 +46,7 @@ pub(super) const ENTRY: Keys = Keys {
     ],
 };
 
-/// Reads a list; each good entry comes with its index in the file.
+/// Reads a list. Each valid entry comes with its index in the file.
 pub(super) fn entries(node: &Node, what: &str, kind: ListKind, d: &mut Diagnostics) -> Vec<(usize, Entry)> {
     let items = read::list(node, what, d).iter().enumerate();
     items.filter_map(|(index, item)| Some((index, entry(item, kind, d)?))).collect()
@@ -97,7 +97,7 @@ fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
     Some(entry)
 }
 
-/// A denial is for hosts as a whole.
+/// `deny` applies to whole hosts.
 fn refuse_in_deny(map: &read::Fields<'_>, d: &mut Diagnostics) {
     for key in request::KEYS {
         if let Some(span) = map.key_span(key) {
@@ -113,7 +113,8 @@ fn refuse_in_deny(map: &read::Fields<'_>, d: &mut Diagnostics) {
     }
 }
 
-/// Why nobody could look into requests of an entry, if so: the router decrypts names on port 443 and reads HTTP on 80.
+/// Why requests of an entry cannot be inspected, if so. The router decrypts names on port 443 and reads HTTP on port
+/// 80.
 fn not_inspected(entry: &Entry, rule: Span, ports: Option<Span>) -> Option<Diagnostic> {
     let finding = |message: &str| Diagnostic::new(Code::NotEnforceable, message).at(rule, "cannot be enforced");
     let wide = "no certificate covers this many hosts, so their requests cannot be inspected";
@@ -134,7 +135,7 @@ fn not_inspected(entry: &Entry, rule: Span, ports: Option<Span>) -> Option<Diagn
     }
 }
 
-/// What the mapping form says besides the host.
+/// Reads everything but the host of an entry in mapping form.
 struct More {
     ports: BTreeSet<u16>,
     ports_span: Option<Span>,
@@ -161,7 +162,7 @@ fn ports(node: &Node, d: &mut Diagnostics) -> BTreeSet<u16> {
     ports
 }
 
-/// Reads `host` or `host:port` and checks it for its list.
+/// Reads `host` or `host:port`, and checks it for its list.
 fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Diagnostics) -> Option<Entry> {
     let (pattern, port) = match parse_pattern(&text.value) {
         Ok(parsed) => parsed,
@@ -198,14 +199,15 @@ fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Dia
     Some(entry)
 }
 
-/// Why no entry opens a loopback, link-local or multicast address.
+/// Why an entry can never open a loopback, link-local or multicast address.
 pub(super) const UNREACHABLE: &str =
     "remove the entry: loopback, link-local, multicast and this host's own addresses always stay closed";
 
-/// Names that podman and Docker give to the host they run on. The router resolves public names only, and no sandbox reaches the host.
+/// Names that podman and Docker give the host. The router only resolves public names, and no sandbox can reach the
+/// host.
 const HOST_ALIASES: [&str; 2] = ["containers.internal", "docker.internal"];
 
-/// The finding about an entry that only matches aliases of the host, such as `host.containers.internal`.
+/// The finding for an entry that only matches names of the host, such as `host.containers.internal`.
 fn host_alias(entry: &Entry, text: &Located<String>) -> Option<Diagnostic> {
     let base = match &entry.pattern {
         HostPattern::Exact(name) => name.as_str(),
@@ -243,8 +245,8 @@ fn address(entry: &Entry, kind: ListKind, text: &Located<String>) -> Option<Diag
     None
 }
 
-/// On the public suffix list for the sake of cookies only: its operator alone names the hosts below it, so that the
-/// reason why public suffixes are refused does not hold.
+/// Names that are on the public suffix list for cookies only. One operator controls all hosts below them, so the reason
+/// to refuse public suffixes does not apply.
 const OPERATED: [&str; 1] = ["githubusercontent.com"];
 
 fn operated(pattern: &HostPattern) -> bool {
@@ -274,7 +276,7 @@ pub(super) fn host_error(error: &HostError, span: Span) -> Diagnostic {
     Diagnostic::new(code, shorten_message(&error.to_string())).at(span, "").help(error.help())
 }
 
-/// Patterns in messages are strangers' words and may be long.
+/// Patterns in messages come from strangers and may be long.
 fn shorten_message(text: &str) -> String {
     if text.chars().count() <= 200 {
         return text.to_owned();
@@ -282,7 +284,8 @@ fn shorten_message(text: &str) -> String {
     text.chars().take(197).chain("...".chars()).collect()
 }
 
-/// Reads an allow file: one `host`, `.suffix` or `host:port` a line, `#` comments. Each entry comes with its line.
+/// Reads an allow file: one `host`, `.suffix` or `host:port` per line, with `#` comments. Each entry comes with its
+/// line.
 pub(super) fn allow_file(file: FileId, text: &str, d: &mut Diagnostics) -> Vec<(usize, Entry)> {
     let mut entries = Vec::new();
     let mut offset = 0;

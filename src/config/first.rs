@@ -1,12 +1,12 @@
-//! Making a file that is missing, while others may be doing the same.
+//! Creates a missing file, even if other processes do so at the same time.
 
 use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Makes a file with this text unless there is one. Whoever comes second keeps the first one's, and nobody ever sees a
-/// part of it: it gets its name when it is whole. A link at its place, even one that leads nowhere, stays as it is.
+/// Creates a file with this text, unless it exists. If several processes try, the first one wins, and nobody sees a
+/// part of the file, which gets its name when it is complete. A link in its place, even a dangling one, is left alone.
 pub(super) fn make(path: &Path, text: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;

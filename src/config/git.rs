@@ -1,8 +1,9 @@
-//! A workspace that needs more than itself: a worktree or submodule, whose repository lies elsewhere, and a clone that
-//! borrows objects. git is not asked, since the workspace is a stranger's; the two files that point outside are read.
+//! Workspaces that depend on something else: worktrees and submodules, whose repository is elsewhere, and clones that
+//! borrow objects. git is not called, since a stranger controls the workspace; sandboxc reads the two files that point
+//! outside.
 //!
-//! Nothing is mounted for it. The repository's own directory holds hooks and settings that the host executes, and a
-//! `git gc` inside would remove what belongs to worktrees that it does not see.
+//! The other repository is not mounted. Its directory contains hooks and settings that the host executes, and `git gc`
+//! inside would remove objects of worktrees that it cannot see.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -22,7 +23,7 @@ use super::read::shorten;
 use super::resolved::{Mount, Workspace};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 
-/// git's config files outside of repositories (git-config(1), "Files").
+/// git's system and user config files (git-config(1), "Files").
 pub fn own_files(env: &BTreeMap<String, String>, home: Option<&Path>, config_home: &Path) -> Vec<PathBuf> {
     let var = |name: &str| env.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let system = var("GIT_CONFIG_SYSTEM").unwrap_or_else(|| "/etc/gitconfig".into());
@@ -36,7 +37,7 @@ pub fn own_files(env: &BTreeMap<String, String>, home: Option<&Path>, config_hom
     std::iter::once(system).chain(user).filter(|path| path.is_absolute()).collect()
 }
 
-/// Warns where git inside would not find its repository.
+/// Warns if git inside would not find its repository.
 pub(super) fn lint(ground: &Ground<'_>, workspace: &Workspace, mounts: &[Mount], d: &mut Diagnostics) {
     let read = |path: &str| {
         let bytes = ground.disk.read_beneath(ground.repo_dir, Path::new(path)).ok()?;
@@ -88,7 +89,7 @@ fn advise(finding: Diagnostic, repository: &Path, pointer: &str) -> Diagnostic {
     ))
 }
 
-/// A worktree's directory lies in the repository's, which is the one to show; a submodule's is whole.
+/// A worktree's directory is inside the repository's, which must be mounted; a submodule's directory is complete.
 fn repository(git_dir: &Path) -> PathBuf {
     match git_dir.parent() {
         Some(worktrees) if worktrees.ends_with("worktrees") => worktrees.parent().unwrap_or(worktrees).to_path_buf(),
@@ -96,7 +97,7 @@ fn repository(git_dir: &Path) -> PathBuf {
     }
 }
 
-/// The path without `.` and `..`, by its words alone.
+/// Removes `.` and `..` from the path without looking at the file system.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -1,4 +1,4 @@
-//! Which volume is the agent's home: what one repo's agent leaves there, the next command of the same home runs.
+//! Chooses the agent's home volume. What one repo's agent leaves there, the next command with the same home may run.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,16 +12,16 @@ use super::yaml::Node;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, SourceMap, Sourced};
 
-/// The volume that all repos share where the server says `home: shared`.
+/// The volume that all repos share with `home: shared`.
 pub const SHARED_HOME: &str = "sandboxc-home";
 
-/// Bytes of the hash in a name.
+/// The number of hash bytes in a name.
 const HASH_BYTES: usize = 6;
 
-/// What `home` says.
+/// The value of `home`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {
-    /// A volume for each entry of `repos`, or for each workspace without one.
+    /// A volume for each entry of `repos`, or for each workspace without an entry.
     Private,
     /// One volume for all of them.
     Shared,
@@ -42,7 +42,7 @@ pub(super) fn read(node: &Node, d: &mut Diagnostics) -> Option<Located<Home>> {
     }
 }
 
-/// The name of the home volume of an entry of `repos`, or of a workspace without one.
+/// The name of the home volume of an entry of `repos`, or of a workspace without an entry.
 pub fn private_home(entry: Option<&str>, workspace: &Path) -> String {
     let mut hash = Sha256::new();
     match entry {
@@ -57,7 +57,7 @@ pub fn private_home(entry: Option<&str>, workspace: &Path) -> String {
     format!("{SHARED_HOME}-{digits}")
 }
 
-/// The volume's name, and who said so.
+/// The volume's name and its place.
 pub(super) fn volume(
     said: Option<Located<Home>>,
     entry: Option<&str>,

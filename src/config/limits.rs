@@ -1,4 +1,4 @@
-//! `resource_limits`: what a file says, and the smaller of what two say.
+//! `resource_limits`: the limits of one file, and the smaller of two.
 
 use super::read::{self, Keys, fields};
 use super::resolved::Limits;
@@ -13,13 +13,13 @@ pub(super) const LIMITS: Keys = Keys {
     elsewhere: &[("pids", "write `pids_limit`"), ("cpu", "write `cpus`")],
 };
 
-/// A year and a bit; anything longer is a slip of the unit.
+/// A little more than a year. Anything longer is most likely a mistake in the unit.
 const LONGEST: i64 = 40_000_000;
 
-/// The kernel's own bound (`PID_MAX_LIMIT`).
+/// The kernel's own limit (`PID_MAX_LIMIT`).
 const MOST_PIDS: i64 = 4_194_304;
 
-/// What one file says, in the units of [`Limits`].
+/// The limits of one file, in the units of [`Limits`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wish {
     timeout: Option<Located<u64>>,
@@ -43,7 +43,7 @@ impl Wish {
         }
     }
 
-    /// This one's values, and `below`'s where it says nothing.
+    /// These limits, and those of `below` where this has none.
     pub(super) fn over(self, below: Self) -> Self {
         Self {
             timeout: self.timeout.or(below.timeout),
@@ -53,7 +53,7 @@ impl Wish {
         }
     }
 
-    /// The smaller of what the repo asks and the server permits; each clamping is said once.
+    /// The smaller of what the repo asks for and the server permits. Reports each limit that the server lowers.
     pub(super) fn merge(repo: Self, server: Self, sources: &SourceMap, d: &mut Diagnostics) -> Limits {
         let mut smaller = |name: &str, asked: Option<Located<u64>>, cap: Option<Located<u64>>| {
             let chosen = match (asked, cap) {
@@ -98,7 +98,8 @@ fn memory(node: &Node, d: &mut Diagnostics) -> Option<Located<u64>> {
     }
 }
 
-/// What to write instead of a bare number: a number of bytes in its largest whole unit, a small one with a guessed unit.
+/// What to write instead of a bare number: a number of bytes in its largest whole unit, or a small number with a
+/// guessed unit.
 fn memory_hint(raw: &str) -> String {
     const UNITS: [(u64, &str); 4] = [(1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k"), (1, "b")];
     match raw.parse::<u64>() {
@@ -115,7 +116,7 @@ fn cpus(node: &Node, d: &mut Diagnostics) -> Option<Located<u64>> {
     let number = read::number(node, "`cpus`", d)?;
     let thousandths = (number.value * 1000.0).round();
     if (10.0..=1e9).contains(&thousandths) {
-        // Bounded above and below, so nothing is cut off.
+        // The bounds are checked above, so nothing is truncated.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         return Some(number.map(|_| thousandths as u64));
     }

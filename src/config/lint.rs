@@ -1,7 +1,7 @@
-//! Entries that decide nothing, or less than they seem to: warnings, each with both positions.
+//! Entries that have no effect, or less than they seem to: warnings, each with both positions.
 //!
-//! Only repetitions inside one list are said: a repo that asks for what the server allows anyway is no mistake. An
-//! exact host below an allowed suffix is none either, since the most specific entry owns the host.
+//! Only repetitions inside one list are reported. A repo may ask for what the server allows anyway, and an exact host
+//! may follow an allowed suffix, since the most specific match applies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::{HostName, HostPattern, RequestRule};
 use crate::source::Span;
 
-/// A deny list or ceiling, indexed for "does anything here cover this pattern".
+/// A deny list or ceiling, indexed to find out whether it covers a pattern.
 struct Index<'a> {
     by_pattern: BTreeMap<&'a HostPattern, Vec<&'a Named>>,
-    /// Every base of a pattern and all its parents, to see whether something below a suffix is covered.
+    /// Every base of a pattern and all its parents, to find out whether something below a suffix is covered.
     bases: BTreeSet<&'a str>,
 }
 
@@ -53,7 +53,7 @@ fn moot(entry: &Entry, why: &str) -> Diagnostic {
         .at(entry.span, "has no effect")
 }
 
-/// Entries that earlier ones of the same list and pattern cover together.
+/// Entries that earlier entries of the same list and pattern cover together.
 fn repeated(entries: &[Named], d: &mut Diagnostics) {
     struct Seen {
         ports: BTreeSet<u16>,
@@ -92,7 +92,8 @@ fn repeated(entries: &[Named], d: &mut Diagnostics) {
     }
 }
 
-/// Rules of a pattern that a plain entry permits past, whichever list it stands in: they own their hosts together.
+/// Rules of a pattern for which a plain entry in any list permits every request: all entries with the most specific
+/// pattern apply together.
 fn plain_beside_rules(entries: &[Named], d: &mut Diagnostics) {
     let plain = entries.iter().filter(|named| named.entry.request.is_none());
     let plain: BTreeMap<&HostPattern, &Entry> = plain.map(|named| (&named.entry.pattern, &named.entry)).collect();
@@ -164,7 +165,7 @@ impl<'a> Index<'a> {
         covering(pattern).filter_map(|p| self.by_pattern.get(&p)).flatten().copied().collect()
     }
 
-    /// The deny entry that forbids all that an allow entry permits.
+    /// The deny entry that covers everything an allow entry permits.
     fn denies(&self, allow: &Entry) -> Option<Span> {
         let web = if matches!(allow.pattern, HostPattern::Ip(_)) { BTreeSet::new() } else { BTreeSet::from([80, 443]) };
         let ports: BTreeSet<u16> = allow.ports.union(&web).copied().collect();
@@ -172,7 +173,7 @@ impl<'a> Index<'a> {
         self.covering(&allow.pattern).into_iter().find(forbids).map(|named| named.entry.span)
     }
 
-    /// True if the ceiling matches some of what an allow entry permits.
+    /// Whether the ceiling matches some of what an allow entry permits.
     fn permits(&self, allow: &Entry) -> bool {
         let many = matches!(allow.pattern, HostPattern::Suffix(_) | HostPattern::Subdomains(_));
         let base = base(&allow.pattern);

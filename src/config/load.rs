@@ -1,4 +1,4 @@
-//! From the disk to [`Loaded`]: with `disk` and `first` the only module of this room that touches the file system.
+//! Reads files into [`Loaded`]. With `disk` and `first`, the only module of `config` that accesses the file system.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,15 +24,15 @@ use super::{Inputs, Loaded, REPO_DIR, Resolved};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{FileId, Located, SourceMap};
 
-/// What is read where nobody has written an allow file.
+/// The content of an allow file that nobody has written.
 pub const DEFAULT_ALLOW_FILE: &str = include_str!("allowed-hosts.default");
 
-/// Reads both files, the allow file and the environment, and says everything that is wrong with them.
+/// Reads both config files, the allow file and the environment, and reports everything that is wrong with them.
 pub fn load(inputs: &Inputs) -> Loaded {
     load_from(inputs, &Real::default())
 }
 
-/// The `path` of the server's entry that `inputs.name` says. What is wrong with the file is for [`load`] to say.
+/// The `path` of the server's entry `inputs.name`. [`load`] reports errors in the file.
 pub fn entry_path(inputs: &Inputs) -> Option<PathBuf> {
     let (mut sources, mut d, disk) = (SourceMap::new(), Diagnostics::new(), Real::default());
     let path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join("server.yaml"));
@@ -78,8 +78,8 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     Loaded { sources, diagnostics: d, resolved }
 }
 
-/// What the repo file and the overrides say of the environment. Nothing of it can be a secret: those are the server
-/// file's, whose variables are never in it.
+/// The variables that the repo file and the overrides read. They cannot be secrets: only the server file has those, and
+/// its variables are not included.
 fn environment(inputs: &Inputs, repo: &Tree) -> BTreeMap<String, String> {
     let named = match repo {
         Tree::Read(root) => variables(root),
@@ -109,7 +109,7 @@ fn repo_file(inputs: &Inputs, disk: &dyn Disk, sources: &mut SourceMap, d: &mut 
         Err(error) if missing(&error) => return Tree::Missing,
         Err(error) => return unreadable(&path, &error, sources, d),
     };
-    // A link may lead around inside the workspace, but not out of it: the file is shown in findings.
+    // A link may point elsewhere in the workspace, but not outside, since findings show the file.
     let content = match real.strip_prefix(&inputs.repo_dir) {
         Ok(relative) => disk.read_beneath(&inputs.repo_dir, relative),
         Err(_) => Err(io::Error::other("it leads outside the workspace")),
@@ -129,7 +129,7 @@ fn server_file(inputs: &Inputs, path: &Path, disk: &dyn Disk, sources: &mut Sour
 }
 
 fn unreadable(path: &Path, error: &io::Error, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
-    // The place is an empty text, so that the finding still names its file in JSON and text.
+    // The finding's place is in an empty file with the same name, so that text and JSON output still name the file.
     let file = sources.add(path, path.file_name().unwrap_or_default().to_string_lossy(), "");
     let span = crate::source::Span { file, start: 0, end: 0 };
     let message = format!("`{}` cannot be read: {}", path.display(), words(error));
@@ -141,7 +141,7 @@ fn parse(bytes: &[u8], path: &Path, label: &str, sources: &mut SourceMap, d: &mu
     let Some((file, text)) = add_text(bytes, path, label, sources, d) else { return Tree::Broken };
     let mut findings = Diagnostics::new();
     let tree = yaml::read(file, &text, &mut findings);
-    // What the tree does not have, such as the second of two equal keys, may have been a secret.
+    // What the tree lacks, such as the second of two equal keys, may have been a secret.
     let whole = crate::source::Span { file, start: 0, end: text.len() };
     let twice = findings.sorted().iter().any(|finding| finding.code == Code::DuplicateKey);
     let complete = tree.as_ref().filter(|_| !twice);
@@ -152,7 +152,7 @@ fn parse(bytes: &[u8], path: &Path, label: &str, sources: &mut SourceMap, d: &mu
     tree.map_or(Tree::Broken, Tree::Read)
 }
 
-/// Adds a file to the sources; one that is not UTF-8 is reported.
+/// Adds a file to the sources; reports one that is not UTF-8.
 fn add_text(
     bytes: &[u8],
     path: &Path,
@@ -187,7 +187,7 @@ fn decode_server(tree: Tree, inputs: &Inputs, path: &Path, disk: &dyn Disk, d: &
         vars,
         disk,
     };
-    // `vars` are looked up by themselves; the rest of the tree then needs none of their tags.
+    // `vars` are looked up separately; the rest of the tree then needs none of their tags.
     let mut vars = Vars::default();
     if let Some(node) = root.entry_mut("vars") {
         vars = Vars::new(node, &lookup(None), d);
@@ -206,7 +206,7 @@ fn decode_repo(tree: Tree, inputs: &Inputs, permitted: Permitted, disk: &dyn Dis
     RepoFile::read(&root, d)
 }
 
-/// The allow file's path, and where it was said.
+/// The allow file's path and its place.
 struct AllowPath {
     path: PathBuf,
     said: Option<crate::source::Span>,
@@ -236,7 +236,7 @@ fn read_allow_file(
         Ok(bytes) => bytes,
         Err(error) if missing(&error) && (at.said.is_none() || at.path == default_place) => {
             if inputs.write_defaults && at.path == default_place {
-                // Whoever else makes it at the same time may have made another one.
+                // If another process creates it at the same time, its content may differ.
                 let made = first::make(&at.path, DEFAULT_ALLOW_FILE.as_bytes()).and_then(|()| disk.read(&at.path));
                 made.unwrap_or_else(|error| {
                     let message = format!("`{}` cannot be written: {}", at.path.display(), words(&error));
@@ -267,7 +267,7 @@ fn read_allow_file(
     }
 }
 
-/// The certificates of `extra_ca`, without whatever else the file holds.
+/// The certificates of `extra_ca`, without anything else in the file.
 fn extra_ca(server: &ServerFile, server_path: &Path, disk: &dyn Disk, d: &mut Diagnostics) -> Option<Located<String>> {
     let named = server.extra_ca.as_ref()?;
     let shown = shorten(&named.value);
@@ -286,14 +286,15 @@ fn extra_ca(server: &ServerFile, server_path: &Path, disk: &dyn Disk, d: &mut Di
     None
 }
 
-/// Reads the values of all secrets: at the start of a session, and at no other time. The findings' spans belong to the
-/// sources that [`load`] returned with `resolved`. No value is in them, and there are no values where one is an error.
+/// Reads the values of all secrets. Called when a session starts, and at no other time. The findings' spans refer to
+/// the sources that [`load`] returned with `resolved`. Findings contain no value, and there are no values if one of
+/// them is an error.
 pub fn read_secrets(inputs: &Inputs, resolved: &Resolved) -> (Option<SecretValues>, Diagnostics) {
     let mut d = Diagnostics::new();
     let disk = Real::default();
     let values = resolved.secrets.filter_map(|secret| match read_secret(inputs, secret, &disk) {
         Ok(value) => {
-            // `load` has looked at what is written out.
+            // `load` has checked literal values.
             if !matches!(secret.source, SecretSource::Literal(_)) {
                 let shows = secret::shows(value.expose(), &secret.key, secret.shape);
                 if let Some(finding) = shows_finding(shows, secret.span) {

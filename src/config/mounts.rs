@@ -1,4 +1,4 @@
-//! The workspace and the mounts: what of the host the agent sees, and where.
+//! The workspace and the mounts: which parts of the host the agent sees, and where.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -16,19 +16,19 @@ use crate::source::{Located, Place, SourceMap, Span};
 /// Where the agent's home volume is mounted, by identity.
 const HOMES: [&str; 2] = ["/home/agent", "/root"];
 
-/// Directories that belong to the kernel, the image's system or to us.
+/// Directories that belong to the kernel, the image's system or sandboxc.
 const SYSTEM: [&str; 5] = ["/proc", "/sys", "/dev", "/etc", "/run"];
 
-/// What of the host must not be seen inside.
+/// The parts of the host that must not be visible inside.
 pub(super) struct Guarded {
     /// `$HOME`, canonical.
     pub(super) home: Option<PathBuf>,
-    /// The allow file and the server file, canonical, with a word for each.
+    /// The allow file and the server file, canonical, with a description of each.
     pub(super) files: Vec<(&'static str, PathBuf)>,
 }
 
 impl Guarded {
-    /// Why a directory may not be given to the agent, if it may not.
+    /// Why a directory may not be given to the agent, if so.
     fn objection(&self, real: &Path) -> Option<String> {
         if real == Path::new("/") {
             return Some("it is the root of the file system".to_owned());
@@ -42,7 +42,7 @@ impl Guarded {
     }
 }
 
-/// Everything the two readers below need.
+/// The input of both readers below.
 pub(super) struct Ground<'a> {
     pub(super) repo_dir: &'a Path,
     /// `.sandboxc/`, where relative sources start.
@@ -50,14 +50,14 @@ pub(super) struct Ground<'a> {
     pub(super) guarded: Guarded,
     /// The server's `allow_mounts`, canonical.
     pub(super) allowed: Vec<PathBuf>,
-    /// git's config files outside of repositories.
+    /// git's system and user config files.
     pub(super) git_files: Vec<PathBuf>,
     pub(super) disk: &'a dyn Disk,
     pub(super) sources: &'a SourceMap,
 }
 
 impl Ground<'_> {
-    /// The workspace.
+    /// Reads the workspace.
     pub(super) fn workspace(&self, repo: &RepoFile, d: &mut Diagnostics) -> Option<Workspace> {
         let mut good = true;
         if let Some(why) = self.guarded.objection(self.repo_dir) {
@@ -97,7 +97,7 @@ impl Ground<'_> {
         None
     }
 
-    /// The mounts, sorted by target.
+    /// Reads the mounts, sorted by target.
     pub(super) fn mounts(&self, repo: &RepoFile, workspace: Option<&Workspace>, d: &mut Diagnostics) -> Vec<Mount> {
         let mut mounts: Vec<(Mount, Span)> = Vec::new();
         for wish in &repo.mounts {
@@ -107,13 +107,13 @@ impl Ground<'_> {
                 mounts.push((Mount { target, source, read_only: wish.read_only, from }, wish.target.span));
             }
         }
-        // By target, so that whatever a mount stands in comes before it.
+        // By target, so that a mount comes after the one that contains it.
         mounts.sort_by(|(a, _), (b, _)| a.target.cmp(&b.target));
         conflicts(&mounts, workspace, repo, d);
         mounts.into_iter().map(|(mount, _)| mount).collect()
     }
 
-    /// The directory that keeps this user from what lies below it.
+    /// The directory that this user cannot enter on the way to a path.
     fn closed(&self, path: &Path) -> Option<PathBuf> {
         path.ancestors().skip(1).find_map(|dir| self.disk.canonical(dir).ok())
     }
@@ -173,8 +173,8 @@ impl Ground<'_> {
     }
 }
 
-/// Why a path of the host cannot stand in a manifest, if it cannot: YAML and unit files are text, and kube play reads what follows a
-/// colon as mount options.
+/// Why a path of the host cannot be in a manifest, if so: YAML and unit files are text, and kube play parses what
+/// follows a colon as mount options.
 fn unfit(path: &Path) -> Option<&'static str> {
     match path.to_str() {
         None => Some("it is not UTF-8"),
@@ -186,7 +186,7 @@ fn unfit(path: &Path) -> Option<&'static str> {
 
 /// Reads a path inside.
 fn target(text: &Located<String>, d: &mut Diagnostics) -> Option<PathBuf> {
-    // Rebuilt from components: `/data/` and `/data//x/.` are the same places without the noise.
+    // Rebuilt from components: `/data/` and `/data//x/.` mean the same as the plain form.
     let path: PathBuf = Path::new(&text.value).components().collect();
     let problem = absolute_problem(&text.value, &path)
         .or_else(|| {
@@ -198,7 +198,7 @@ fn target(text: &Located<String>, d: &mut Diagnostics) -> Option<PathBuf> {
     None
 }
 
-/// Why a path inside is not free, if it is not.
+/// Why a path inside cannot be used, if so.
 fn taken(path: &Path) -> Option<String> {
     if let Some(system) = SYSTEM.iter().find(|system| path.starts_with(system)) {
         return Some(format!("`{system}` inside the container belongs to the system"));

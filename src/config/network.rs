@@ -1,4 +1,4 @@
-//! Addresses and rules: the server's network values, and the one policy that both files make.
+//! Addresses and rules: the server's network values, and the policy that both files form.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,7 +12,7 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::{HostPattern, MOST_NAMED_PORTS, NEVER, Policy, Rule, RuleId, RuleSet, SPECIAL};
 use crate::source::{Located, SourceMap, Span};
 
-/// What sessions' networks are cut from unless the server file says otherwise.
+/// The default pool of sessions' networks.
 pub(super) const POOL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
 
 /// An entry and its name.
@@ -127,7 +127,7 @@ pub(super) fn reachable(node: &Node, d: &mut Diagnostics) -> Vec<Located<IpNet>>
     all
 }
 
-/// Reads an IPv4 block that may be reachable, or says what is wrong with it and what to write instead.
+/// Reads an IPv4 block for `reachable`, or returns what is wrong with it and what to write instead.
 fn block(text: &str) -> Result<IpNet, (String, String)> {
     let wrong = |problem: &str, help: String| Err((problem.to_owned(), help));
     let net = match (text.parse::<IpNet>(), text.parse::<IpAddr>()) {
@@ -148,12 +148,12 @@ fn block(text: &str) -> Result<IpNet, (String, String)> {
     Ok(net)
 }
 
-/// Refuses the entry that exceeds what one router can listen for.
+/// Reports the entry that exceeds the number of ports that a router can listen on.
 fn too_many_ports(lists: &Lists, d: &mut Diagnostics) {
     let mut pairs = BTreeSet::new();
     for Named { entry, .. } in &lists.allow {
         if matches!(entry.pattern, HostPattern::Exact(_) | HostPattern::Ip(_)) {
-            // Ports 80 and 443 of a name share the web listeners.
+            // Ports 80 and 443 of a name use the web listeners.
             let web = |port: u16| matches!(port, 80 | 443) && matches!(entry.pattern, HostPattern::Exact(_));
             pairs.extend(entry.ports.iter().filter(|port| !web(**port)).map(|port| (&entry.pattern, *port)));
         }
@@ -171,7 +171,7 @@ fn too_many_ports(lists: &Lists, d: &mut Diagnostics) {
 }
 
 /// Checks that need several values: `reachable` against the pool, and addresses in `allow` against the guard, so that
-/// no entry is accepted that the router would refuse. Gives the entries that nothing can open.
+/// no entry is accepted that the router would refuse. Returns the entries that nothing can open.
 pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, d: &mut Diagnostics) -> Vec<Span> {
     too_many_ports(lists, d);
     let own = IpNet::V4(pool);

@@ -7,7 +7,7 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, SourceMap, Span};
 use crate::visible::is_hidden;
 
-/// What the environment overrides.
+/// The overrides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overrides {
     pub(super) image: Option<Located<String>>,
@@ -21,12 +21,12 @@ pub const OVERRIDES: [&str; 4] =
     ["SANDBOXC_ALLOWLIST", "SANDBOXC_HOME_VOLUME", "SANDBOXC_IMAGE", "SANDBOXC_ROUTER_IMAGE"];
 
 impl Overrides {
-    /// Reads them; each that is set is said once.
+    /// Reads them and reports each that is set.
     pub(super) fn read(env: &BTreeMap<String, String>, sources: &mut SourceMap, d: &mut Diagnostics) -> Self {
         let mut text = String::new();
         let mut found: BTreeMap<&str, (String, usize, usize)> = BTreeMap::new();
         for name in OVERRIDES {
-            // An empty value is how a shell unsets a variable for one command.
+            // Shells set a variable to an empty value to unset it for one command.
             let Some(value) = env.get(name).filter(|value| !value.is_empty()) else { continue };
             let shown: String = value.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect();
             let start = text.len() + name.len() + 1;

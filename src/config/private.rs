@@ -1,4 +1,4 @@
-//! `private: true` of a repo file: an agent can write that file, so the server must have said it too.
+//! `private: true` in a repo file. An agent can write that file, so the server file must permit it, too.
 
 use super::entry::{Entry, host_error};
 use super::lint::covering;
@@ -33,10 +33,10 @@ fn pattern(text: &Located<String>, d: &mut Diagnostics) -> Option<Located<HostPa
     }
 }
 
-/// Reports each entry of the repo that opens private addresses without the server's word: its `allow_private`, or an entry
-/// of its own lists that says `private: true` of the same hosts.
+/// Reports each entry of the repo that opens private addresses without permission of the server file: its
+/// `allow_private`, or an entry with `private: true` for the same hosts in its own lists.
 ///
-/// `never` are entries that nothing can open, which has been said.
+/// `never` are entries that nothing can open, which have been reported.
 pub(super) fn check(repo: &[(usize, Entry)], lists: &Lists, (server, never): (&Server, &[Span]), d: &mut Diagnostics) {
     let asks = |named: &&Named| named.entry.private.is_some() && !named.id.as_str().starts_with("repo.");
     let ceiling = lists.ceiling.iter().flat_map(|ceiling| &ceiling.value);

@@ -1,8 +1,9 @@
-//! Parts of the workspace that stay read-only: what the host would execute or obey later.
+//! Read-only parts of the workspace: what the host would later execute or act on.
 //!
-//! What git uses (`git::uses`) and `.sandboxc` are built in; the repo file, `defaults` and the entry in force add to it;
-//! nobody takes away. What is not there cannot be mounted over: where something empty changes nothing for the host, that
-//! takes the name; elsewhere a runner watches it. Of what people name, all must be there, but what `defaults` name.
+//! What git uses (`git::uses`) and `.sandboxc` are built in. The repo file, `defaults` and the entry in force add to
+//! the list; entries cannot be removed. What does not exist cannot be mounted over. If an empty file or directory does
+//! not change anything for the host, it is created; otherwise a runner watches the name. Paths that users list must
+//! exist, except those in `defaults`.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -20,18 +21,18 @@ use super::yaml::Node;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Place};
 
-/// Names below protected parts that are asked how many names their file has.
+/// How many files below protected parts are checked for hard links.
 const NAMES: usize = 50_000;
 
-/// Files with other names that are told one by one.
+/// How many files with hard links are reported one by one.
 const TOLD: usize = 10;
 
-/// Who asks.
+/// Where a list of paths is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// The repo file or the server's entry: about this workspace.
+    /// The repo file or the server's entry, for this workspace.
     Name,
-    /// The server's `defaults`: about all workspaces.
+    /// The server's `defaults`, for all workspaces.
     Defaults,
 }
 
@@ -41,7 +42,7 @@ pub(super) fn paths(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {
     items.filter_map(|item| read::string(item, "a path of `protect`", d)).collect()
 }
 
-/// Finds the protected parts of a workspace, sorted, none inside another, and what is watched instead.
+/// Finds the protected parts of a workspace, sorted, none inside another, and the names to watch.
 pub(super) fn protect<'a>(
     ground: &Ground<'_>,
     workspace: &mut Workspace,
@@ -66,7 +67,7 @@ pub(super) fn protect<'a>(
     paths.insert(super::REPO_DIR.into(), Want::Held(Stand::Directory));
     let (trees, whole) = compiled::trees(&tree);
     for path in trees {
-        // Names that no mount carries.
+        // Names that cannot be mounted.
         if path.to_str().is_some_and(|text| !text.contains(|c: char| c == ':' || c.is_control())) {
             paths.entry(path).or_insert(Want::IfThere);
         } else {
@@ -113,7 +114,7 @@ pub(super) fn protect<'a>(
     workspace.protect = parts;
 }
 
-/// What is to be done about a path that is built in.
+/// How to protect a built-in path.
 enum Is {
     Held(Option<Stand>),
     Watched,
@@ -154,7 +155,7 @@ fn is_directory(tree: &Tree, path: Option<&Path>) -> bool {
     path.is_some_and(|path| matches!(tree.look(path), Ok(Some(seen)) if seen.kind == Kind::Directory))
 }
 
-/// A file with a name outside of the protected parts can be written by that one, past every mount.
+/// A file with a second name outside of the protected parts can be written through that name, whatever is mounted.
 fn other_names(tree: &Tree, parts: &[Protected], d: &mut Diagnostics) {
     let (mut files, mut left) = (BTreeMap::new(), NAMES);
     let mut waiting: Vec<PathBuf> = parts.iter().map(|part| part.path.clone()).collect();
@@ -238,7 +239,7 @@ fn named(tree: &Tree, by: By, text: &Located<String>, d: &mut Diagnostics) -> Op
     None
 }
 
-/// Mounts that would open a protected part again, or that would have to be made inside one.
+/// Mounts that would make a protected part writable again, or whose mount point would have to be created inside one.
 pub(super) fn conflicts(repo: &RepoFile, workspace: &Workspace, mounts: &[Mount], d: &mut Diagnostics) {
     for mount in mounts {
         let Some(problem) = workspace.protect.iter().find_map(|part| conflict(workspace, mount, &part.path)) else {
@@ -258,7 +259,7 @@ fn conflict(workspace: &Workspace, mount: &Mount, part: &Path) -> Option<String>
     if !mount.read_only && (mount.source.starts_with(&source) || source.starts_with(&mount.source)) {
         return Some(format!("this mount would let the command write `{shown}`, which is protected"));
     }
-    // One that hides the whole workspace is told elsewhere.
+    // A mount that hides the whole workspace is reported elsewhere.
     let around = target.starts_with(&mount.target) && !workspace.target.starts_with(&mount.target);
     (around || mount.target.starts_with(&target))
         .then(|| format!("`{}` overlaps `{shown}`, which is protected", mount.target.display()))

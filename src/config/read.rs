@@ -1,6 +1,6 @@
-//! Typed readers: each takes a node, reports what is wrong with it and returns what could be read.
+//! Typed readers. Each takes a node, reports what is wrong with it and returns what could be read.
 //!
-//! Invariants: no truthiness and no conversion (`"10"` is no number, `1` is no string); a null is the same as a
+//! Invariants: no truthiness and no conversion (`"10"` is not a number, `1` is not a string); null is the same as a
 //! missing key; a value that a tag looked up is never shown.
 
 use std::collections::BTreeMap;
@@ -21,23 +21,23 @@ impl<'n> Fields<'n> {
         self.entries.get(key).map(|(_, node)| *node).filter(|node| !node.is_null())
     }
 
-    /// Where the key is written, if its value is there.
+    /// Where the key is written, if it has a value.
     pub(super) fn key_span(&self, key: &str) -> Option<Span> {
         self.get(key).and_then(|_| self.entries.get(key)).map(|(key, _)| key.span)
     }
 }
 
-/// The keys of one mapping, and those that belong elsewhere with a word on where.
+/// The keys of a mapping, and keys that belong elsewhere, with a hint.
 pub(super) struct Keys {
     /// What the mapping is, e.g. "the repo file".
     pub(super) what: &'static str,
-    /// The keys it has.
+    /// The keys.
     pub(super) known: &'static [&'static str],
-    /// Keys that people write here though they belong somewhere else.
+    /// Keys that people write here although they belong elsewhere.
     pub(super) elsewhere: &'static [(&'static str, &'static str)],
 }
 
-/// Reads a mapping with known keys. Anything else than a mapping reads like an empty one, reported.
+/// Reads a mapping with known keys. Reports anything but a mapping, and treats it as an empty one.
 pub(super) fn fields<'n>(node: &'n Node, keys: &Keys, d: &mut Diagnostics) -> Fields<'n> {
     let mut entries = BTreeMap::new();
     for (key, value) in entries_of(node, keys.what, d) {
@@ -83,7 +83,7 @@ pub(super) fn list<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [
     match &node.kind {
         Kind::Seq(items) => items,
         Kind::Null | Kind::Broken => &[],
-        // `allow: {}` is a spelling of "nothing" that people use.
+        // Some people write `allow: {}` for an empty list.
         Kind::Map(entries) if entries.is_empty() => &[],
         Kind::Str(text) if node.looked_up.is_none() => {
             let words: Vec<&str> = text.split_whitespace().collect();
@@ -168,10 +168,10 @@ pub(super) fn whole(
     }
 }
 
-/// Reads a number, whole or not.
+/// Reads a number.
 pub(super) fn number(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Located<f64>> {
     match number_kind(node) {
-        // Larger ones are out of any range here, and an i32 converts exactly.
+        // Larger numbers are out of every range here, and an i32 converts exactly.
         Kind::Int(value) => {
             let value = i32::try_from(value).map_or(f64::INFINITY, f64::from);
             Some(Located::new(value, node.span))
@@ -185,7 +185,7 @@ pub(super) fn number(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Loc
     }
 }
 
-/// What a node is where a number is wanted: text that a tag looked up is read as YAML would read it.
+/// Reinterprets a node where a number is expected: YAML's rules apply to text that a tag looked up.
 fn number_kind(node: &Node) -> Kind {
     match &node.kind {
         Kind::Str(text) if node.looked_up.is_some() => plain_number(text.trim()),
@@ -233,7 +233,7 @@ pub(super) fn listed(words: &[&str]) -> String {
     }
 }
 
-/// A stranger's word, at most 60 characters of it.
+/// A stranger's text, cut to 60 characters.
 pub(super) fn shorten(text: &str) -> String {
     if text.chars().count() <= 60 {
         return text.to_owned();

@@ -1,4 +1,5 @@
-//! The repo file: what the repo wants. Its writer may be an agent, so nothing here opens anything by itself.
+//! The repo file: what the repo asks for. An agent may have written it, so nothing in it takes effect without the
+//! server's permission, or beyond the sandbox.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +59,7 @@ pub(super) const MOUNT: Keys = Keys {
 pub(super) const IMAGE: Keys =
     Keys { what: "`image`", known: &["containerfile"], elsewhere: &[("dockerfile", "write `containerfile`")] };
 
-/// Where the image is to come from.
+/// Where the image comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ImageWish {
     Reference(String),
@@ -74,13 +75,13 @@ pub(super) struct MountWish {
     pub(super) span: Span,
 }
 
-/// Everything the file says.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RepoFile {
     pub(super) image: Option<Located<ImageWish>>,
     pub(super) command: Vec<Located<String>>,
     pub(super) identity: Option<Located<Identity>>,
-    /// None is the same path as outside.
+    /// `None` means the same path as outside.
     pub(super) workspace_target: Option<Located<String>>,
     pub(super) workspace_read_only: bool,
     pub(super) protect: Vec<Located<String>>,
@@ -125,7 +126,7 @@ impl RepoFile {
     }
 }
 
-/// True if the rest of the file may be read. An empty file needs no version.
+/// Whether to read the rest of the file. An empty file needs no version.
 pub(super) fn version(root: &Node, map: &read::Fields<'_>, d: &mut Diagnostics) -> bool {
     let Some(node) = map.get("version") else {
         if let Kind::Map(entries) = &root.kind {
@@ -182,7 +183,7 @@ fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWish>> {
     Some(text.map(ImageWish::Reference))
 }
 
-/// Reports what a check of a value says.
+/// Reports the result of checking a value.
 pub(super) fn checked(result: Result<(), value::Bad>, code: Code, span: Span, d: &mut Diagnostics) -> Option<()> {
     result.map_err(|bad| d.push(Diagnostic::new(code, bad.message).at(span, "").help(bad.help))).ok()
 }
@@ -204,11 +205,11 @@ fn command(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {
     words
 }
 
-/// True if the string can be handed to a process by way of podman.
+/// Whether podman can pass the string to a process unchanged.
 fn passable(text: &Located<String>, d: &mut Diagnostics) -> bool {
     if text.value.contains('\0') {
         d.push(
-            Diagnostic::new(Code::BadValue, "the value contains the value contains a NUL character")
+            Diagnostic::new(Code::BadValue, "the value contains a NUL character")
                 .at(text.span, "")
                 .help("remove it; arguments and variables cannot contain NUL"),
         );

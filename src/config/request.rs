@@ -1,4 +1,4 @@
-//! What entries and credentials say about requests: methods, paths, GraphQL fields.
+//! Rules about requests in entries and credentials: methods, paths, GraphQL fields.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) const GRAPHQL: Keys = Keys {
     ],
 };
 
-/// Methods that are forwarded; CONNECT is for proxies, TRACE shows what the router added.
+/// Methods that are forwarded. CONNECT is for proxies, and TRACE would show what the router added.
 const METHODS: [&str; 16] = [
     "GET",
     "HEAD",
@@ -39,10 +39,10 @@ const METHODS: [&str; 16] = [
     "REPORT",
 ];
 
-/// Keys of an entry that are about requests.
+/// The keys of an entry that are about requests.
 pub(super) const KEYS: [&str; 5] = ["methods", "paths", "graphql", "upgrade", "pass_headers"];
 
-/// Reads [`KEYS`] of an entry; `None` if it says none of them.
+/// Reads [`KEYS`] of an entry; `None` if it has none of them.
 pub(super) fn rule(map: &Fields<'_>, d: &mut Diagnostics) -> Option<RequestRule> {
     let said = KEYS.iter().any(|key| map.get(key).is_some());
     let methods = methods(map, d);
@@ -71,7 +71,7 @@ pub(super) fn rule(map: &Fields<'_>, d: &mut Diagnostics) -> Option<RequestRule>
     said.then_some(rule)
 }
 
-/// Reads a list of words that are known, in any case.
+/// Reads a list of known words, ignoring case.
 fn words(map: &Fields<'_>, key: &str, known: &[&'static str], d: &mut Diagnostics) -> Vec<String> {
     let Some(node) = map.get(key) else { return Vec::new() };
     let mut all = Vec::new();
@@ -92,7 +92,7 @@ fn words(map: &Fields<'_>, key: &str, known: &[&'static str], d: &mut Diagnostic
     all
 }
 
-/// An empty list would permit nothing at all, which is never what its writer meant.
+/// An empty list would permit nothing, which nobody means.
 fn items<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [Node] {
     if node.is_empty() {
         let message = format!("an empty {what} permits nothing");
@@ -103,7 +103,7 @@ fn items<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [Node] {
     read::list(node, what, d)
 }
 
-/// Reads `methods`; GET brings HEAD.
+/// Reads `methods`; GET includes HEAD.
 pub(super) fn methods(map: &Fields<'_>, d: &mut Diagnostics) -> Option<Located<BTreeSet<String>>> {
     let node = map.get("methods")?;
     let mut all = BTreeSet::new();

@@ -1,7 +1,7 @@
-//! Repo file, server file and environment to one [`Resolved`]: the repo asks, the server caps.
+//! Merges repo file, server file and environment into [`Resolved`]: the repo asks, the server limits.
 //!
-//! Lists of the server file add up (its own `network`, `defaults`, the entry in force, the allow file); single values
-//! of the entry win over those of `defaults`.
+//! Lists of the server file (its own `network`, `defaults`, the entry in force, the allow file) are combined; single
+//! values of the entry override those of `defaults`.
 
 use std::path::{Path, PathBuf};
 
@@ -28,18 +28,18 @@ use crate::source::{Located, SourceMap, Sourced};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The server's say about this workspace: `defaults` and the entry in force.
+/// The server's values for this workspace: `defaults` and the entry in force.
 pub(super) struct Server {
     pub(super) file: ServerFile,
-    /// Name of the entry in force.
+    /// The name of the entry in force.
     pub(super) name: Option<String>,
     /// Its values.
     pub(super) entry: Part,
 }
 
 impl Server {
-    /// Chooses the entry: the one that `--name` says, else the one whose `path` is the workspace. Findings about the
-    /// others stay, except that they lack something of this environment.
+    /// Chooses the entry: the one named by `--name`, or else the one whose `path` is the workspace. Findings about
+    /// other entries are kept, unless they only concern something that is missing in this environment.
     pub(super) fn choose(mut file: ServerFile, inputs: &Inputs, disk: &dyn Disk, d: &mut Diagnostics) -> Self {
         let name = match &inputs.name {
             Some(name) if file.repos.contains_key(name) => Some(name.clone()),
@@ -68,15 +68,18 @@ impl Server {
         self.file.defaults.allow_private.iter().chain(&self.entry.allow_private).map(|l| &l.value)
     }
 
-    /// Whether processes inside may make user namespaces: the repo asks, the server allows.
+    /// Whether processes inside may create user namespaces: the repo asks, the server permits.
     fn user_namespaces(&self, repo: &RepoFile, sources: &SourceMap, d: &mut Diagnostics) -> Sourced<bool> {
         let Some(asked) = &repo.user_namespaces else { return Sourced::built_in(false) };
         let allowed = self.entry.allow_user_namespaces.as_ref().or(self.file.defaults.allow_user_namespaces.as_ref());
         if asked.value && allowed.is_some_and(|allowed| allowed.value) {
             d.push(
-                Diagnostic::new(Code::Unprotected, "with user namespaces, protected paths are watched, not held")
-                    .at(asked.span, "the command can move them away and put others in their place")
-                    .help("`run` and `agent` end the command when that happens; in scripts and units nothing watches"),
+                Diagnostic::new(
+                    Code::Unprotected,
+                    "with user namespaces, protected paths are watched, but not mounted over",
+                )
+                .at(asked.span, "the command can move them away and put others in their place")
+                .help("`run` and `agent` stop the command when that happens; scripts and units do not watch the paths"),
             );
         } else if asked.value {
             d.push(
@@ -127,18 +130,18 @@ fn by_path(file: &ServerFile, workspace: &Path, disk: &dyn Disk, d: &mut Diagnos
     Some(name.clone())
 }
 
-/// What [`resolve`] reads.
+/// The input of [`resolve`].
 pub(super) struct Parts<'a> {
     pub(super) inputs: &'a Inputs,
     pub(super) repo: RepoFile,
-    /// The image of the repo's Containerfile, if it names one that can be read.
+    /// The image of the repo's Containerfile, if it has one that can be read.
     pub(super) built: Option<ImageSource>,
     pub(super) server: Server,
     pub(super) allow_file: Vec<(usize, Entry)>,
     pub(super) overrides: Overrides,
     /// The allow file and the server file, canonical.
     pub(super) guarded: Vec<(&'static str, PathBuf)>,
-    /// Certificates in PEM.
+    /// Certificates as PEM.
     pub(super) extra_ca: Option<Located<String>>,
     pub(super) disk: &'a dyn Disk,
     pub(super) sources: &'a SourceMap,
@@ -186,7 +189,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
             )
             .at(off.span, "disabled here")
             .help(
-                "write `sandbox_enabled: true` to enable it again; without it, protected paths are watched, not held",
+                "write `sandbox_enabled: true` to enable it again; without it, protected paths are watched, but not mounted over",
             ),
         );
     }

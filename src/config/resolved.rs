@@ -1,4 +1,4 @@
-//! What leaves `config`: validated values, each with the place that gave it. No spans, no files, no environment.
+//! The output of `config`: validated values, each with its place. No spans, no files, no environment.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use super::secret::{SecretRefs, Secrets};
 use crate::policy::Policy;
 use crate::source::{Place, Sourced};
 
-/// Who the agent is inside.
+/// The agent's user inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Identity {
@@ -21,16 +21,16 @@ pub enum Identity {
     Root,
 }
 
-/// How the agent's process is labelled, and what of the workspace, where `SELinux` is enforcing.
+/// How the agent and the workspace are labeled if `SELinux` is enforcing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selinux {
-    /// Not confined by it (`spc_t`); no file of the host gets another label.
+    /// Not confined by `SELinux` (`spc_t`). Files of the host keep their labels.
     #[default]
     Disable,
-    /// This type, of a policy module such as the one in `packaging/selinux`; no file of the host gets another label.
+    /// This type of a policy module, such as the one in `packaging/selinux`. Files of the host keep their labels.
     Type(String),
-    /// The type that containers have. The workspace and the mounts get the label that containers share, for good.
+    /// podman's default type. The workspace and the mounts permanently get the label that containers share.
     Relabel,
 }
 
@@ -43,26 +43,26 @@ pub enum ImageSource {
     /// A Containerfile beside the repo config. `reference` is the local tag that its content hash gives,
     /// `localhost/sandboxc-repo:<hash>`; build it with `sandboxc image build`.
     Containerfile {
-        /// Path of the file relative to the repo's `.sandboxc/`.
+        /// The path of the file relative to the repo's `.sandboxc/`.
         file: String,
         /// The tag to run.
         reference: String,
-        /// The file's text, which the tag is the hash of.
+        /// The file's text; the tag is its hash.
         #[serde(skip)]
         text: String,
     },
 }
 
 impl ImageSource {
-    /// The reference to give to podman.
+    /// The reference for podman.
     pub fn reference(&self) -> &str {
         match self {
             Self::Reference(reference) | Self::Containerfile { reference, .. } => reference,
         }
     }
 
-    /// True if a build may need files beside the Containerfile, which a compiled tree does not have. Rather too often:
-    /// such an image is then made by `image build`.
+    /// Whether a build may need files next to the Containerfile, which a compiled tree does not contain. In doubt, this
+    /// is true, and `image build` has to build the image.
     pub fn uses_context(&self) -> bool {
         match self {
             Self::Reference(_) => false,
@@ -84,50 +84,50 @@ fn uses_context(text: &str) -> bool {
     })
 }
 
-/// The one directory of the host that the agent sees.
+/// The workspace: the only directory of the host that the agent sees by default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Workspace {
     /// Absolute, without links.
     pub source: PathBuf,
     /// Absolute path inside.
     pub target: PathBuf,
-    /// True if the agent may not write.
+    /// Whether the agent may only read.
     pub read_only: bool,
-    /// Parts that the agent may not write, sorted, none inside another.
+    /// Read-only parts, sorted, none inside another.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protect: Vec<Protected>,
-    /// Paths that git on the host would obey and that no mount can keep: what is not there, links. Relative, sorted.
+    /// Paths that git on the host would use and that no mount can protect: missing files, links. Relative, sorted.
     #[serde(skip)]
     pub watched: Vec<PathBuf>,
     /// Repositories that git on the host finds from the workspace on.
     #[serde(skip)]
     pub repositories: Vec<Repository>,
-    /// Where the target was said.
+    /// The target's place.
     pub from: Place,
 }
 
-/// A part of the workspace that stays as it is.
+/// A protected part of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Protected {
-    /// Path relative to the workspace, without links and `..`.
+    /// The path relative to the workspace, without links and `..`.
     pub path: PathBuf,
-    /// What is put there first, since nothing is.
+    /// What is created first, if it is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stand_in: Option<Stand>,
-    /// Where it was said.
+    /// Its place.
     pub from: Place,
 }
 
-/// What is mounted over a place in the workspace.
+/// A mount over a path in the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlay {
-    /// False for a directory around a protected part.
+    /// Whether it is a protected part, and not a directory around one.
     pub read_only: bool,
-    /// What is put there first, since nothing is.
+    /// What is created first, if it is missing.
     pub stand_in: Option<Stand>,
 }
 
-/// Something empty that takes a name, so that nobody else can.
+/// An empty file or directory that reserves a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stand {
@@ -142,22 +142,22 @@ pub enum Stand {
 pub struct Repository {
     /// What git calls `$GIT_DIR`, relative to the workspace.
     pub git_dir: PathBuf,
-    /// Its worktree, relative to the workspace; None if it has none there.
+    /// Its worktree, relative to the workspace; `None` if it has none there.
     pub worktree: Option<PathBuf>,
-    /// True if its object ids are SHA-256.
+    /// Whether its object ids are SHA-256.
     pub sha256: bool,
 }
 
 impl Workspace {
-    /// A writable workspace of which nothing is known yet.
+    /// A writable workspace that has not been examined yet.
     pub fn new(source: PathBuf, target: PathBuf, from: Place) -> Self {
         let (protect, watched, repositories) = (Vec::new(), Vec::new(), Vec::new());
         Self { source, target, read_only: false, protect, watched, repositories, from }
     }
 
-    /// What is mounted over a writable workspace, outermost first, by its path in it. The directories around a protected
-    /// part are mounted on themselves, since a directory that is no mount can be renamed with everything that is
-    /// mounted below it, and another put in its place.
+    /// The mounts over a writable workspace, outermost first, by path. The directories around a protected part are
+    /// mounted on themselves: a directory that is not a mount can be renamed together with the mounts below it, and
+    /// replaced.
     pub fn overlays(&self) -> BTreeMap<&Path, Overlay> {
         let mut all = BTreeMap::new();
         for part in self.protect.iter().filter(|_| !self.read_only) {
@@ -169,20 +169,20 @@ impl Workspace {
     }
 }
 
-/// A further directory or file of the host.
+/// An additional directory or file of the host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Mount {
-    /// Absolute path inside; the order of mounts.
+    /// Absolute path inside, by which mounts are ordered.
     pub target: PathBuf,
     /// Absolute, without links.
     pub source: PathBuf,
-    /// True if the agent may not write.
+    /// Whether the agent may only read.
     pub read_only: bool,
-    /// Where it was said.
+    /// Its place.
     pub from: Place,
 }
 
-/// The effective limits: the smaller of what the repo asks and what the server permits. `None` is no limit.
+/// The effective limits: the smaller of what the repo asks for and the server permits. `None` means unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// Seconds, at least 10.
@@ -195,55 +195,55 @@ pub struct Limits {
     pub pids: Option<Sourced<u64>>,
 }
 
-/// Everything the plan needs to know.
+/// The input of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Resolved {
     /// The server's repo entry in force, if any.
     pub name: Option<String>,
     /// The agent's image.
     pub image: Sourced<ImageSource>,
-    /// The router's (and gate's and forwarder's) image.
+    /// The image of router, gate and forwarder.
     pub router_image: Sourced<String>,
-    /// The command as configured; may be empty.
+    /// The configured command; may be empty.
     pub command: Vec<Sourced<String>>,
-    /// Who the agent is.
+    /// The agent's identity.
     pub identity: Sourced<Identity>,
-    /// The directory it sees.
+    /// The workspace.
     pub workspace: Workspace,
-    /// Its environment.
+    /// The environment.
     pub env: BTreeMap<String, Sourced<String>>,
-    /// Further mounts, sorted by target.
+    /// Additional mounts, sorted by target.
     pub mounts: Vec<Mount>,
     /// Egress.
     pub policy: Policy,
-    /// False is the break-glass: no router, no gate, full egress.
+    /// False switches the network sandbox off: no router, no gate, full egress.
     pub sandbox_enabled: Sourced<bool>,
-    /// Limits in force.
+    /// The effective limits.
     pub limits: Limits,
-    /// True if processes inside may make user namespaces; protected paths are then watched, not held.
+    /// Whether processes inside may create user namespaces. Protected paths are then watched instead of mounted over.
     pub user_namespaces: Sourced<bool>,
-    /// When it starts by itself, as an `OnCalendar=` expression; for the Quadlet target.
+    /// The schedule, as an `OnCalendar=` expression; for the Quadlet target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Sourced<String>>,
-    /// Named volume that is the agent's home. Sessions of one entry of `repos`, or of one workspace, share it.
+    /// The volume for the agent's home. Sessions of one entry of `repos`, or of one workspace, share it.
     pub home_volume: Sourced<String>,
-    /// How the agent stands to `SELinux`.
+    /// The agent's `SELinux` setting.
     pub selinux: Sourced<Selinux>,
-    /// Resolvers that the router asks; empty means what the host uses.
+    /// The resolvers that the router queries; empty means the host's.
     pub upstream_dns: Vec<Sourced<IpAddr>>,
-    /// PEM text that the router trusts upstream besides the system roots.
+    /// PEM text that the router trusts upstream besides the system's roots.
     pub extra_ca: Option<Sourced<String>>,
-    /// True if the network log keeps query strings.
+    /// Whether the network log keeps query strings.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_query: bool,
-    /// Where the values of secrets are to be read, by `read_secrets`.
+    /// Where `read_secrets` reads the values of secrets.
     #[serde(skip_serializing_if = "Secrets::is_empty")]
     pub secrets: SecretRefs,
-    /// Variables of the environment that the repo file reads, and the overrides: whoever is to read the same config
-    /// again needs the same ones. None of them is a secret.
+    /// The variables that the repo file reads, and the overrides. Reading the same config again needs the same ones.
+    /// None of them is a secret.
     #[serde(skip)]
     pub environment: BTreeMap<String, String>,
-    /// Block that the sessions' internal networks are cut from.
+    /// The block that sessions' internal networks are taken from.
     pub pool: Sourced<Ipv4Net>,
 }
 

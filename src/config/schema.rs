@@ -1,9 +1,9 @@
-//! The JSON Schemas of both files (draft-07, which editors read). The types here exist for their doc comments, which
-//! an editor shows on hover; tests hold them against the readers' own tables of keys and against every fixture.
+//! The JSON Schemas of both config files (draft-07, which editors support). The types here exist for their doc
+//! comments, which editors show on hover. Tests compare them with the readers' tables of keys and with every fixture.
 //!
-//! A schema cannot say what a tag gives, so strings that people look up with `!var` carry no pattern.
+//! A schema cannot describe what a tag resolves to, so strings that people set with `!var` have no pattern.
 
-// Nothing makes values of these types.
+// No values of these types are ever created.
 #![allow(dead_code, clippy::struct_field_names)]
 
 use std::borrow::Cow;
@@ -18,12 +18,12 @@ mod masked;
 
 use entry::Entry;
 
-/// The schema of `.sandboxc/sandbox.yaml`, with a line feed at its end.
+/// The schema of `.sandboxc/sandbox.yaml`, with a trailing line feed.
 pub fn repo() -> String {
     text::<RepoFile>("repo")
 }
 
-/// The schema of `server.yaml`, with a line feed at its end.
+/// The schema of `server.yaml`, with a trailing line feed.
 pub fn server() -> String {
     text::<ServerFile>("server")
 }
@@ -34,7 +34,7 @@ fn text<T: JsonSchema>(name: &str) -> String {
     format!("{:#}\n", schema.to_value())
 }
 
-/// A type that is written as its schema: for what doc comments and derives cannot say.
+/// A type that is written as its schema, for what derives cannot express.
 macro_rules! written {
     ($($(#[doc = $doc:literal])+ $name:ident = $schema:expr;)+) => {
         $($(#[doc = $doc])+
@@ -58,7 +58,7 @@ macro_rules! written {
 }
 
 written! {
-    /// The one version there is.
+    /// The only version.
     Version = |_| json_schema!({ "const": 1 });
     /// Names to strings.
     Env = |_| json_schema!({
@@ -70,38 +70,39 @@ written! {
     Vars = |_| json_schema!({ "type": "object", "additionalProperties": { "type": ["string", "number"] } });
     /// Strings, at least one.
     Items = |_| json_schema!({ "type": "array", "items": { "type": "string" }, "minItems": 1 });
-    /// Entries; `{}` is a spelling of none.
+    /// Entries; `{}` is accepted as an empty list.
     EntryList = |generator| {
         let entry = generator.subschema_for::<Entry>();
         json_schema!({ "anyOf": [{ "type": "array", "items": entry }, { "type": "object", "maxProperties": 0 }] })
     };
 }
 
-/// What a repo wants of its sandbox. The server file of the machine decides what of it is granted.
+/// What a repo asks for. The machine's server file decides what is granted.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields, title = "sandboxc repo file")]
 struct RepoFile {
     /// The version of this format: 1.
     version: Version,
     /// The image that the command runs in: a full reference such as `docker.io/library/debian:trixie-slim`, or
-    /// `{containerfile: Containerfile}` for a file beside this one. Default: the agent image of this sandboxc.
+    /// `{containerfile: Containerfile}` for a file next to this one. Default: sandboxc's agent image.
     image: Option<Image>,
-    /// The command and its arguments, each taken literally: no shell, no expansion.
+    /// The command and its arguments. They are used literally, without a shell or expansion.
     command: Option<Vec<String>>,
-    /// Who the command is inside. Default: `host-user`.
+    /// The user that the command runs as. Default: `host-user`.
     identity: Option<Identity>,
-    /// How the directory of the repo appears inside.
+    /// How the repo's directory is mounted.
     workspace: Option<Workspace>,
-    /// Environment variables. Values are strings, taken literally: `$` means `$`. Numbers and booleans need quotes.
+    /// Environment variables. Values are literal strings: `$` means `$`. Numbers and booleans need quotes.
     env: Option<Env>,
-    /// Further directories or files of the host. Outside the workspace they need the server's `allow_mounts`.
+    /// Additional directories or files of the host. Those outside the workspace need `allow_mounts` in the server file.
     mounts: Option<Vec<Mount>>,
     /// What the sandbox may reach.
     network: Option<RepoNetwork>,
-    /// What the sandbox may use. The server's limits cap these.
+    /// Resource limits. The server's limits apply if they are lower.
     resource_limits: Option<ResourceLimits>,
-    /// True if processes inside may make user namespaces, as bubblewrap and the sandboxes of browsers do. The server must
-    /// allow it (`allow_user_namespaces`). Protected paths are then watched, not held. Default: false.
+    /// True if processes inside may create user namespaces, as bubblewrap and browsers do. Needs
+    /// `allow_user_namespaces` in the server file. Protected paths are then watched, but not mounted over. Default:
+    /// false.
     user_namespaces: Option<bool>,
 }
 
@@ -111,7 +112,7 @@ struct RepoFile {
 enum Image {
     /// A full reference: registry, path, and a tag or digest.
     Reference(String),
-    /// A file in `.sandboxc/`; `sandboxc image build` builds it.
+    /// A file in `.sandboxc/`. Build it with `sandboxc image build`.
     Containerfile(Containerfile),
 }
 
@@ -119,30 +120,30 @@ enum Image {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Containerfile {
-    /// Name of the file, relative to `.sandboxc/`.
+    /// The name of the file, relative to `.sandboxc/`.
     containerfile: String,
 }
 
-/// Who the command is inside.
+/// The user that the command runs as.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 enum Identity {
-    /// uid 1000 inside, you outside; no capabilities.
+    /// uid 1000 inside, the invoking user outside; no capabilities.
     HostUser,
-    /// uid 0 inside, you outside; the five capabilities that package managers need.
+    /// uid 0 inside, the invoking user outside; the five capabilities that package managers need.
     Root,
 }
 
-/// How the directory of the repo appears inside.
+/// How the repo's directory is mounted.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Workspace {
     /// `same-path`, or an absolute path inside. Default: `same-path`.
     target: Option<String>,
-    /// True if nothing in it may be written. Default: false.
+    /// True if the workspace is read-only. Default: false.
     read_only: Option<bool>,
-    /// Paths relative to the workspace that stay read-only, besides `.sandboxc` and what git on the host uses. They must
-    /// exist and be no links.
+    /// Paths relative to the workspace that are read-only, in addition to `.sandboxc` and what git on the host uses.
+    /// They must exist and must not be links.
     protect: Option<Vec<String>>,
 }
 
@@ -154,7 +155,7 @@ struct Mount {
     source: String,
     /// Absolute path inside.
     target: String,
-    /// True if nothing in it may be written. Default: true.
+    /// True if the mount is read-only. Default: true.
     read_only: Option<bool>,
 }
 
@@ -166,16 +167,16 @@ struct RepoNetwork {
     allow: Option<EntryList>,
 }
 
-/// Limits of one sandbox. A missing one is no limit.
+/// Limits of a sandbox. Missing values are unlimited.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct ResourceLimits {
-    /// Seconds until the command is ended, at least 10.
+    /// Seconds until the command is stopped, at least 10.
     #[schemars(range(min = 10, max = 40_000_000))]
     timeout: Option<u32>,
-    /// Memory as a whole number and one of b, k, m, g: `"512m"`, `"4g"`. Swap is off where memory is limited.
+    /// Memory as a whole number and one of b, k, m, g: `"512m"`, `"4g"`. Swap is disabled when memory is limited.
     memory: Option<String>,
-    /// CPUs, at least 0.01; fractions are fine.
+    /// CPUs, at least 0.01; may be a fraction.
     #[schemars(range(min = 0.01))]
     cpus: Option<f64>,
     /// Processes and threads, at least 1.
@@ -183,7 +184,7 @@ struct ResourceLimits {
     pids_limit: Option<u32>,
 }
 
-/// What the owner of this machine permits to sandboxes.
+/// What the owner of this machine permits sandboxes to do.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields, title = "sandboxc server file")]
 struct ServerFile {
@@ -191,147 +192,149 @@ struct ServerFile {
     version: Version,
     /// Named strings and numbers for `!var NAME`. Each may itself be `!var`, `!env` or `!file`.
     vars: Option<Vars>,
-    /// What all sandboxes of this machine may reach.
+    /// What all sandboxes on this machine may reach.
     network: Option<ServerNetwork>,
-    /// The router's image, a full reference. Default: the router image of this sandboxc.
+    /// The router's image, a full reference. Default: sandboxc's router image.
     router_image: Option<String>,
-    /// How agents stand to SELinux, where it is enforcing: `disable` (not confined by it), `type:NAME` (a type of a policy
-    /// module, e.g. `type:sandboxc_agent.process`), or `relabel` (confined like any container; the workspace gets the label
-    /// of containers, for good). Default: `disable`.
+    /// How SELinux confines agents, if it is enforcing: `disable` (it does not), `type:NAME` (a type of a policy
+    /// module, e.g. `type:sandboxc_agent.process`), or `relabel` (like any container; permanently relabels the
+    /// workspace for containers). Default: `disable`.
     selinux: Option<String>,
-    /// For every sandbox: what an entry of `repos` says, without `path` and `repo_url`. Lists add up, single values of
-    /// the entry win.
+    /// Values for every sandbox: the keys of an entry of `repos`, without `path` and `repo_url`. Lists are combined;
+    /// single values of the entry override these.
     defaults: Option<Defaults>,
-    /// Entries by name. In force is the one that `--name` says, else the one whose `path` is the workspace.
+    /// Entries by name. The entry in force is the one named by `--name`, or else the one whose `path` is the workspace.
     repos: Option<BTreeMap<String, Repo>>,
 }
 
-/// What all sandboxes of this machine may reach.
+/// What all sandboxes on this machine may reach.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct ServerNetwork {
     /// Hosts that every sandbox may reach.
     allow: Option<EntryList>,
-    /// Hosts that no sandbox may reach, whatever else allows them. One without ports is denied on every port.
+    /// Hosts that no sandbox may reach, even if something else allows them. An entry without ports denies all ports.
     deny: Option<EntryList>,
-    /// If set, nothing beyond it may be reached; an empty list permits nothing.
+    /// If set, nothing beyond these hosts may be reached; an empty list permits nothing.
     ceiling: Option<EntryList>,
-    /// IPv4 addresses of resolvers that the router asks. Default: what the host uses.
+    /// IPv4 addresses of the resolvers that the router queries. Default: the host's resolvers.
     upstream_dns: Option<Vec<String>>,
-    /// Private IPv4 blocks that allowed names may resolve into, e.g. `10.20.0.0/16`.
+    /// Private IPv4 blocks that allowed names may resolve to, e.g. `10.20.0.0/16`.
     reachable: Option<Vec<String>>,
-    /// File of further hosts, one a line, relative to this file. Default: `allowed-hosts`.
+    /// File with additional hosts, one per line, relative to this file. Default: `allowed-hosts`.
     allow_file: Option<String>,
-    /// A PEM file of certificates, relative to this file. The router trusts them upstream, and clients inside trust them, besides
-    /// the system's roots.
+    /// PEM file with certificates, relative to this file. The router trusts them upstream, and clients inside trust them, in
+    /// addition to the system's roots.
     extra_ca: Option<String>,
     /// True if the network log keeps query strings. Default: false.
     log_query: Option<bool>,
-    /// Private IPv4 block that the sessions' networks are cut from, from /8 to /24. Default: `10.213.0.0/16`.
+    /// Private IPv4 block for sessions' networks, from /8 to /24. Default: `10.213.0.0/16`.
     pool: Option<String>,
 }
 
-/// What holds for every sandbox.
+/// Values for every sandbox.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Defaults {
-    /// What every sandbox may reach, and whether it is confined at all.
+    /// What every sandbox may reach, and whether the network sandbox is on.
     network: Option<RepoEntryNetwork>,
-    /// Limits that cap every sandbox.
+    /// Upper limits for every sandbox.
     resource_limits: Option<ResourceLimits>,
-    /// When a sandbox starts by itself: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri 03:00`, for
-    /// `compile --target quadlet` and `install`.
+    /// When sandboxes start: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri 03:00`, for `compile
+    /// --target quadlet` and `install`.
     schedule: Option<String>,
-    /// Absolute paths under which repos may mount what they ask for.
+    /// Absolute paths below which repos may mount directories and files.
     allow_mounts: Option<Vec<String>>,
-    /// Hosts that repo files may open to private addresses with `private: true`: `wiki.corp.example.com`,
-    /// `.corp.example.com` or `10.0.0.5`, without ports.
+    /// Hosts for which repo files may use `private: true`: `wiki.corp.example.com`, `.corp.example.com` or `10.0.0.5`,
+    /// without ports.
     allow_private: Option<Vec<String>>,
-    /// True if repo files may say `user_namespaces: true`. Default: false.
+    /// True if repo files may use `user_namespaces: true`. Default: false.
     allow_user_namespaces: Option<bool>,
     /// Variables of your environment that repo files may read with `!env`.
     pass_env: Option<Vec<String>>,
-    /// What of every workspace stays read-only.
+    /// Read-only parts of every workspace.
     workspace: Option<EntryWorkspace>,
-    /// The home directory inside: `private` (a volume for each repo) or `shared` (one volume for all repos that say so;
-    /// what the agent of one leaves there, the next one runs). Default: `private`.
+    /// The home directory inside: `private` (a volume for each repo) or `shared` (a volume for all repos with this
+    /// setting; what one repo's agent leaves there, the next one may run). Default: `private`.
     home: Option<Home>,
-    /// Variables whose values the agent gets as they are.
+    /// Variables whose values the agent gets.
     secrets: Option<BTreeMap<String, String>>,
-    /// Variables of which the agent gets a surrogate; the router puts the value into requests.
+    /// Variables of which the agent gets a surrogate; the router inserts the value into requests.
     masked_secrets: Option<BTreeMap<String, masked::MaskedSecret>>,
-    /// Keys that requests are signed with: the agent gets surrogates, the router signs anew.
+    /// Keys for signing requests: the agent gets surrogates, and the router signs requests again with the real keys.
     signing_credentials: Option<BTreeMap<String, masked::SigningCredential>>,
-    /// Variables of which the agent gets a surrogate; the router gets tokens of a GitHub App and puts them into requests.
+    /// Variables of which the agent gets a surrogate; the router gets tokens of a GitHub App and inserts them into
+    /// requests.
     github_app_credentials: Option<BTreeMap<String, masked::GithubApp>>,
 }
 
-/// What holds for one repo.
+/// Values for one repo.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Repo {
-    /// Absolute path of the workspace that this entry is about.
+    /// Absolute path of the workspace.
     path: Option<String>,
-    /// Where the repo comes from; for people and other tools.
+    /// Where the repo comes from, for information only.
     repo_url: Option<String>,
-    /// What this repo's sandboxes may reach, and whether they are confined at all.
+    /// What this repo's sandboxes may reach, and whether the network sandbox is on.
     network: Option<RepoEntryNetwork>,
-    /// Limits that cap this repo's sandboxes.
+    /// Upper limits for this repo's sandboxes.
     resource_limits: Option<ResourceLimits>,
-    /// When this repo's sandbox starts by itself: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri
-    /// 03:00`, for `compile --target quadlet` and `install`.
+    /// When this repo's sandbox starts: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri 03:00`, for
+    /// `compile --target quadlet` and `install`.
     schedule: Option<String>,
-    /// Absolute paths under which this repo may mount what it asks for.
+    /// Absolute paths below which this repo may mount directories and files.
     allow_mounts: Option<Vec<String>>,
-    /// Hosts that this repo's file may open to private addresses with `private: true`: `wiki.corp.example.com`,
-    /// `.corp.example.com` or `10.0.0.5`, without ports.
+    /// Hosts for which this repo's file may use `private: true`: `wiki.corp.example.com`, `.corp.example.com` or
+    /// `10.0.0.5`, without ports.
     allow_private: Option<Vec<String>>,
-    /// True if this repo's file may say `user_namespaces: true`. Default: false.
+    /// True if this repo's file may use `user_namespaces: true`. Default: false.
     allow_user_namespaces: Option<bool>,
     /// Variables of your environment that this repo's file may read with `!env`.
     pass_env: Option<Vec<String>>,
-    /// What of this workspace stays read-only.
+    /// Read-only parts of this workspace.
     workspace: Option<EntryWorkspace>,
-    /// The home directory inside: `private` (a volume for each repo) or `shared` (one volume for all repos that say so;
-    /// what the agent of one leaves there, the next one runs). Default: `private`.
+    /// The home directory inside: `private` (a volume for each repo) or `shared` (a volume for all repos with this
+    /// setting; what one repo's agent leaves there, the next one may run). Default: `private`.
     home: Option<Home>,
-    /// Variables whose values the agent gets as they are.
+    /// Variables whose values the agent gets.
     secrets: Option<BTreeMap<String, String>>,
-    /// Variables of which the agent gets a surrogate; the router puts the value into requests.
+    /// Variables of which the agent gets a surrogate; the router inserts the value into requests.
     masked_secrets: Option<BTreeMap<String, masked::MaskedSecret>>,
-    /// Keys that requests are signed with: the agent gets surrogates, the router signs anew.
+    /// Keys for signing requests: the agent gets surrogates, and the router signs requests again with the real keys.
     signing_credentials: Option<BTreeMap<String, masked::SigningCredential>>,
-    /// Variables of which the agent gets a surrogate; the router gets tokens of a GitHub App and puts them into requests.
+    /// Variables of which the agent gets a surrogate; the router gets tokens of a GitHub App and inserts them into
+    /// requests.
     github_app_credentials: Option<BTreeMap<String, masked::GithubApp>>,
 }
 
-/// What sandboxes may reach, and whether they are confined at all.
+/// What sandboxes may reach, and whether the network sandbox is on.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct RepoEntryNetwork {
-    /// False is the break-glass: no router, full access to the network. Default: true.
+    /// False switches the network sandbox off: no router, full network access. Default: true.
     sandbox_enabled: Option<bool>,
-    /// Hosts that may be reached, besides those that the server's own `network` names.
+    /// Hosts that may be reached, in addition to those in `network` at the top level.
     allow: Option<EntryList>,
-    /// Hosts that may not be reached, besides those that the server's own `network` names.
+    /// Hosts that may not be reached, in addition to those in `network` at the top level.
     deny: Option<EntryList>,
 }
 
-/// Who shares a home directory.
+/// Which repos share a home directory.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 enum Home {
     /// A volume for each repo.
     Private,
-    /// One volume for all repos that say so.
+    /// A volume for all repos with this setting.
     Shared,
 }
 
-/// What of workspaces stays read-only.
+/// Read-only parts of workspaces.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct EntryWorkspace {
-    /// Paths relative to the workspace that stay read-only, besides those that the repo file names.
+    /// Paths relative to the workspace that are read-only, in addition to those in the repo file.
     protect: Option<Vec<String>>,
 }
 

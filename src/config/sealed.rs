@@ -1,4 +1,4 @@
-//! Nodes that hold values of secrets: kept from the lookup of tags, and hidden wherever a finding shows their line.
+//! Nodes with values of secrets: their tags are not looked up, and findings hide them in the lines they show.
 
 use super::suggest::nearest;
 use super::tags::missing_var;
@@ -7,13 +7,13 @@ use super::yaml::{Kind, Node, Tag};
 use crate::diagnostic::Diagnostics;
 use crate::source::Span;
 
-/// Keys of `defaults` and of an entry whose values hold secrets.
+/// Keys of `defaults` and of an entry whose values contain secrets.
 pub(super) const SECTIONS: [&str; 4] = ["secrets", "masked_secrets", "signing_credentials", "github_app_credentials"];
 
 /// The values of a signing credential.
 pub(super) const AWS_KEYS: [&str; 3] = ["access_key_id", "secret_access_key", "session_token"];
 
-/// Keys inside of sections, one level down, that hold no secret.
+/// Keys inside of sections, one level down, that do not contain secrets.
 const HARMLESS: [&str; 11] = [
     "scopes",
     "headers",
@@ -28,8 +28,8 @@ const HARMLESS: [&str; 11] = [
     "allow_foreign_credentials",
 ];
 
-/// Looks up all tags of `defaults` or an entry but those of secrets: their values are read at the start of a session
-/// and at no other time. A `!var` becomes what the variable says, tag or text.
+/// Looks up all tags of `defaults` or an entry except those of secrets, which are read when a session starts, and at no
+/// other time. `!var` is replaced by what the variable contains, a tag or text.
 pub(super) fn substitute(
     part: &mut Node,
     others: &dyn Fn(&mut Node, &mut Diagnostics),
@@ -54,7 +54,7 @@ pub(super) fn substitute(
     });
 }
 
-/// Every node of `defaults` or an entry that holds the value of a secret.
+/// Every node of `defaults` or an entry that contains the value of a secret.
 fn visit(part: &mut Node, f: &mut dyn FnMut(&mut Node)) {
     for section in SECTIONS {
         let Some(Node { kind: Kind::Map(entries), .. }) = part.entry_mut(section) else { continue };
@@ -79,9 +79,9 @@ fn visit(part: &mut Node, f: &mut dyn FnMut(&mut Node)) {
     }
 }
 
-/// The bytes of a file that may be values of secrets: in a section, everything but keys, tags and what is known to be
-/// harmless, so that neither a misspelt key nor a comment shows one. A file that is no YAML is hidden as a whole if it
-/// speaks of secrets.
+/// The bytes of a file that may be values of secrets. In a section, that is everything but keys, tags and what is known
+/// to be harmless, so that neither a misspelled key nor a comment shows one. A file that is not YAML is hidden
+/// completely if it mentions secrets.
 pub(super) fn hidden(tree: Option<&Node>, text: &str, whole: Span) -> Vec<Span> {
     let Some(root) = tree else {
         let speaks = ["secret", "credential", "private_key"].iter().any(|word| text.contains(word));
@@ -97,7 +97,7 @@ pub(super) fn hidden(tree: Option<&Node>, text: &str, whole: Span) -> Vec<Span> 
     hidden
 }
 
-/// Sections of a tree, and whether one takes its values from `vars`.
+/// The sections of a tree, and whether one takes its values from `vars`.
 #[derive(Default)]
 struct Found<'n> {
     sections: Vec<(&'n Node, bool)>,
@@ -110,11 +110,11 @@ impl<'n> Found<'n> {
             Kind::Seq(items) => items.iter().for_each(|item| self.walk(item)),
             Kind::Map(entries) => {
                 for (key, value) in entries {
-                    // Lists of hosts are long, and nobody writes a section of secrets into an entry.
+                    // Lists of hosts are long, and an entry of such a list has no section of secrets.
                     if ["allow", "deny", "ceiling"].contains(&key.text.as_str()) {
                         continue;
                     }
-                    // A misspelt section holds secrets all the same.
+                    // A misspelled section contains secrets, too.
                     if nearest(&key.text, SECTIONS).is_some() || key.text.contains("secret") {
                         let strict = key.text == "secrets" || !SECTIONS.contains(&key.text.as_str());
                         self.sections.push((value, strict));
@@ -137,7 +137,7 @@ fn has_var(node: &Node) -> bool {
     }
 }
 
-/// What is left of a section's bytes without what may be shown.
+/// The bytes of a section except those that may be shown.
 fn gaps(section: &Node, strict: bool, text: &str) -> Vec<Span> {
     let mut shown = Vec::new();
     visible(section, strict, 0, &mut shown);
@@ -156,7 +156,7 @@ fn gaps(section: &Node, strict: bool, text: &str) -> Vec<Span> {
         }
         at = at.max(to);
     }
-    // A comment behind it may be what the value was before.
+    // A comment after it may contain a previous value.
     let line = text.get(end..).and_then(|rest| rest.lines().next()).unwrap_or("");
     if let Some((_, comment)) = line.split_once('#') {
         gaps.push(Span { file, start: end + line.len() - comment.len(), end: end + line.trim_end().len() });

@@ -1,6 +1,6 @@
-//! Values that nobody but the router and the runner may see: where they come from, and what they turned out to be.
+//! Values that only the router and the runner may see: where they come from, and what they are.
 //!
-//! Invariant: nothing here that can hold a value is serialised, and no `Debug` writes one.
+//! Invariant: nothing here that can contain a value is serialized, and no `Debug` prints one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,28 +18,28 @@ pub(super) enum SecretSource {
     Env(String),
     /// `!file PATH`: absolute, and as written.
     File(PathBuf, String),
-    /// Written out in the server file.
+    /// A literal in the server file.
     Literal(String),
 }
 
-/// What a value must be like.
+/// What a secret is used for, which determines its constraints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// The agent gets it as it is.
+    /// The agent gets the value.
     Plain,
-    /// It is kept from the agent, also where an answer has it.
+    /// The agent must not see the value, not even in a response.
     Hidden,
-    /// A private key, with line breaks.
+    /// A private key, which has line breaks.
     Pem,
 }
 
-/// Answers are not cleared of less than this many characters (`FEWEST` in `masking.js`), which show up in them by chance.
+/// Responses are not cleared of values shorter than this (`FEWEST` in `masking.js`), which occur in them by chance.
 const FEWEST_HIDDEN: usize = 6;
 
-/// And logs not of less than this.
+/// Logs are not cleared of values shorter than this.
 const FEWEST_PLAIN: usize = 4;
 
-/// One secret of the server file, not read yet.
+/// A secret of the server file that has not been read yet.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct SecretRef {
     #[serde(skip)]
@@ -51,7 +51,7 @@ pub struct SecretRef {
     pub(super) shape: Shape,
     #[serde(skip)]
     pub(super) span: Span,
-    /// The file and line that name it.
+    /// Its place.
     pub from: Place,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Debug for SecretRef {
 }
 
 impl Secrets<SecretRef> {
-    /// Names of the variables of the environment that they are read from, sorted, each once.
+    /// The names of the environment variables that they are read from, sorted, without duplicates.
     pub fn variables(&self) -> Vec<String> {
         let name = |secret: &SecretRef| match &secret.source {
             SecretSource::Env(name) => Some(name.clone()),
@@ -81,11 +81,11 @@ impl Secrets<SecretRef> {
 /// The three values of an AWS credential.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AwsKeys<T> {
-    /// Access key id.
+    /// The access key id.
     pub access_key_id: T,
-    /// Secret access key.
+    /// The secret access key.
     pub secret_access_key: T,
-    /// Session token, for temporary keys.
+    /// The session token, for temporary keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_token: Option<T>,
 }
@@ -93,9 +93,9 @@ pub struct AwsKeys<T> {
 /// All secrets of a sandbox by kind and name: references in [`Resolved`](super::Resolved), values once they are read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Secrets<T> {
-    /// `secrets`: variables of the agent, as they are.
+    /// `secrets`: variables of the agent.
     pub plain: BTreeMap<String, T>,
-    /// `masked_secrets`: values that the router puts in place of surrogates.
+    /// `masked_secrets`: values that the router inserts in place of surrogates.
     pub masked: BTreeMap<String, T>,
     /// `signing_credentials`, by the name of their entry.
     pub aws: BTreeMap<String, AwsKeys<T>>,
@@ -110,7 +110,7 @@ impl<T> Default for Secrets<T> {
 }
 
 impl<T> Secrets<T> {
-    /// True if there are none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
@@ -123,7 +123,7 @@ impl<T> Secrets<T> {
         self.plain.values().chain(self.masked.values()).chain(aws.flatten()).chain(self.github.values())
     }
 
-    /// The same with every secret as `f` gives it; one for which it gives nothing is left out.
+    /// The same secrets, each mapped by `f`. Those for which it returns `None` are left out.
     pub(super) fn filter_map<U>(&self, mut f: impl FnMut(&T) -> Option<U>) -> Secrets<U> {
         let mut all = |map: &BTreeMap<String, T>| -> BTreeMap<String, U> {
             map.iter().filter_map(|(name, one)| Some((name.clone(), f(one)?))).collect()
@@ -144,7 +144,7 @@ impl<T> Secrets<T> {
 pub struct Secret(String);
 
 impl Secret {
-    /// A value as read.
+    /// Wraps a value as read.
     pub fn new(text: String) -> Self {
         Self(text)
     }
@@ -167,7 +167,7 @@ pub type SecretRefs = Secrets<SecretRef>;
 /// Values of a sandbox's secrets.
 pub type SecretValues = Secrets<Secret>;
 
-/// Why a value cannot be one; `key` is what to name it by. The value is not in the words.
+/// Why a value is invalid; `key` names it in the message, which does not contain the value.
 pub(super) enum Unfit {
     Empty(Bad),
     Bytes(Bad),
@@ -175,7 +175,7 @@ pub(super) enum Unfit {
     Pem(Bad),
 }
 
-/// Checks a value. Only PEM may have lines.
+/// Checks a value. Only PEM may have several lines.
 pub(super) fn check(text: &str, key: &str, shape: Shape) -> Result<(), Unfit> {
     let pem = shape == Shape::Pem;
     if text.trim().is_empty() {
@@ -202,7 +202,7 @@ pub(super) fn check(text: &str, key: &str, shape: Shape) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// What to say of a value that is fit, but will not be hidden in logs.
+/// The warning for a valid value that logs will not hide.
 pub(super) fn shows(text: &str, key: &str, shape: Shape) -> Option<Bad> {
     let shows = shape == Shape::Plain && text.len() < FEWEST_PLAIN;
     shows.then(|| {

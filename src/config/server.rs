@@ -102,7 +102,7 @@ pub(super) const ENTRY_WORKSPACE: Keys = Keys {
     ],
 };
 
-/// What `defaults` and an entry of `repos` both say.
+/// What `defaults` and entries of `repos` have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) sandbox_enabled: Option<Located<bool>>,
@@ -118,11 +118,12 @@ pub(super) struct Part {
     pub(super) pass_env: Vec<Located<String>>,
     pub(super) wishes: Wishes,
     pub(super) home: Option<Located<Home>>,
-    /// Parts of the workspace that stay read-only.
+    /// Protected parts of the workspace.
     pub(super) protect: Vec<Located<String>>,
 }
 
-/// One entry of `repos`, with what is wrong in it: the gaps of an entry that is not in force are not said.
+/// An entry of `repos` and its findings. For an entry that is not in force, values that are missing in this environment
+/// are not reported.
 #[derive(Clone, Debug)]
 pub(super) struct Repo {
     pub(super) path: Option<Located<PathBuf>>,
@@ -130,7 +131,7 @@ pub(super) struct Repo {
     pub(super) findings: Diagnostics,
 }
 
-/// Everything the file says.
+/// The content of the file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerFile {
     pub(super) allow: Vec<(usize, Entry)>,
@@ -148,7 +149,7 @@ pub(super) struct ServerFile {
     pub(super) repos: BTreeMap<String, Repo>,
 }
 
-/// What reading the file needs of its surroundings.
+/// What is needed to read the file.
 pub(super) struct Around<'a> {
     /// Looks tags up.
     pub(super) substitute: &'a dyn Fn(&mut Node, &mut Diagnostics),
@@ -158,15 +159,15 @@ pub(super) struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// Looks up the tags of `defaults` or an entry, but for those of secrets.
+    /// Looks up the tags of `defaults` or an entry, except those of secrets.
     fn part(&self, node: &mut Node, d: &mut Diagnostics) {
         sealed::substitute(node, self.substitute, self.vars, d);
     }
 }
 
 impl ServerFile {
-    /// Reads the tree. Tags are looked up in each entry of `repos` apart, so that findings about an entry stay with it.
-    /// None if the file is of another version, which has been reported.
+    /// Reads the tree. Tags are looked up separately for each entry of `repos`, so that findings about an entry stay
+    /// with it. Returns `None` if the file has another version, which has been reported.
     pub(super) fn read(root: &mut Node, around: &Around<'_>, d: &mut Diagnostics) -> Option<Self> {
         let (repos, defaults) = (detach(root, "repos"), detach(root, "defaults"));
         (around.substitute)(root, d);
@@ -233,7 +234,7 @@ fn selinux(node: &Node, d: &mut Diagnostics) -> Option<Located<Selinux>> {
     value.map(|value| Located::new(value, text.span))
 }
 
-/// Takes a value out of the root mapping and leaves a null in its place.
+/// Takes a value out of the root mapping and replaces it with null.
 fn detach(root: &mut Node, key: &str) -> Option<Node> {
     let value = root.entry_mut(key)?;
     let kind = std::mem::replace(&mut value.kind, Kind::Null);
@@ -318,7 +319,7 @@ pub(super) fn path_finding(problem: &str, span: Span, help: &str) -> Diagnostic 
     Diagnostic::new(Code::BadPath, problem).at(span, "").help(help)
 }
 
-/// Why a text is not an absolute path that means the same to everyone, if it is not.
+/// Why a text is not an unambiguous absolute path, if so.
 pub(super) fn absolute_problem(text: &str, path: &Path) -> Option<String> {
     if text.starts_with('~') || text.contains('$') {
         return Some("`~` and `$` are not expanded in paths".to_owned());

@@ -1,8 +1,8 @@
-//! "Did you mean": the nearest known word, if it is near.
+//! "Did you mean": the nearest known word, if it is similar.
 
-/// The candidate that takes the fewest edits, if they are few for its length.
+/// The candidate with the fewest edits, if they are few for its length.
 pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
-    // A word of a stranger's file may be long, and no key is.
+    // A word from a file may be long, but no key is.
     if word.len() > 64 {
         return None;
     }
@@ -13,7 +13,7 @@ pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|c| (strsim::levenshtein(&lower, &c.to_ascii_lowercase().replace('-', "_")), c));
     let near = |&(edits, c): &(usize, &str)| edits <= 1 + c.chars().count() / 4 && edits < c.chars().count();
     let typo = scored.filter(near).min().map(|(_, candidate)| candidate);
-    // `allow_hosts` for `allow`: the right key, said more fully.
+    // `allow_hosts` for `allow`: a longer form of the right key.
     let fuller = |c: &&str| c.len() >= 4 && lower.starts_with(&format!("{c}_"));
     typo.or_else(|| candidates.into_iter().filter(fuller).max_by_key(|c| c.len()))
 }

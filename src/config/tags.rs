@@ -1,4 +1,5 @@
-//! `!env`, `!var` and `!file`: every tagged scalar of a tree becomes the value it names, or a reported gap.
+//! `!env`, `!var` and `!file`: replaces every tagged scalar of a tree with the value it names, or reports that it is
+//! missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,9 +16,9 @@ use crate::source::Span;
 pub(super) enum Permitted {
     /// The server file: all.
     All,
-    /// The repo file: those that the server's `pass_env` names.
+    /// The repo file: those in the server's `pass_env`.
     Only(BTreeSet<String>),
-    /// The repo file while the server file is broken: nobody knows, so nothing is said.
+    /// The repo file while the server file has errors: unknown, so nothing is reported.
     Unknown,
 }
 
@@ -37,12 +38,12 @@ pub(super) enum Reach {
     },
 }
 
-/// What tags of one file can be looked up in.
+/// What the tags of one file are looked up in.
 pub(super) struct Lookup<'a> {
     pub(super) env: &'a BTreeMap<String, String>,
     pub(super) permitted: Permitted,
     pub(super) reach: Reach,
-    /// None in the repo file.
+    /// `None` in the repo file.
     pub(super) vars: Option<&'a Vars>,
     pub(super) disk: &'a dyn Disk,
 }
@@ -101,7 +102,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// A variable of the environment; `Ok(None)` where nothing is to be said.
+    /// A variable of the environment; `Ok(None)` if nothing must be reported.
     pub(super) fn env(&self, name: &str, span: Span) -> Result<Option<String>, Diagnostic> {
         let shown = shorten(name);
         match &self.permitted {
@@ -125,7 +126,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// The content of a file, one line feed at its end dropped.
+    /// The content of a file without one trailing line feed.
     pub(super) fn file(&self, argument: &str, span: Span) -> Result<Option<String>, Diagnostic> {
         if argument.starts_with('~') || argument.contains('\0') {
             return Err(Diagnostic::new(Code::BadPath, "`~` is not expanded in paths")
@@ -159,7 +160,7 @@ impl Lookup<'_> {
                 .at(span, "")
                 .help("copy the file into the repo, or set the value in the server file")
         };
-        // Told apart before the disk is asked, so that a stranger's file learns nothing of what exists elsewhere.
+        // Checked before the disk is accessed, so that a stranger's file cannot find out what exists elsewhere.
         if argument.is_absolute() && !argument.starts_with(root) {
             return Err(outside());
         }
@@ -169,7 +170,7 @@ impl Lookup<'_> {
     }
 }
 
-/// Names of the variables that a tree asks the environment for.
+/// The names of the environment variables that a tree reads.
 pub(super) fn variables(node: &Node) -> BTreeSet<String> {
     match &node.kind {
         Kind::Seq(items) => items.iter().flat_map(variables).collect(),
@@ -179,7 +180,7 @@ pub(super) fn variables(node: &Node) -> BTreeSet<String> {
     }
 }
 
-/// `!var` of a name that is not there.
+/// The finding for `!var` with an unknown name.
 pub(super) fn missing_var<'a>(name: &str, span: Span, names: impl IntoIterator<Item = &'a str> + Clone) -> Diagnostic {
     let finding = Diagnostic::new(Code::VarMissing, format!("`vars` has no `{}`", shorten(name)));
     match nearest(name, names) {

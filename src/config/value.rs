@@ -1,9 +1,9 @@
-//! What single values may look like. Pure functions from text to "good" or a finding's words.
+//! Checks of single values: pure functions from text to "valid" or the words of a finding.
 
 use super::read::shorten;
 use crate::pem;
 
-/// Why a value is not good, and what to write instead.
+/// Why a value is invalid, and what to write instead.
 pub(super) struct Bad {
     pub(super) message: String,
     pub(super) help: String,
@@ -15,9 +15,10 @@ impl Bad {
     }
 }
 
-/// True if podman's reading of a manifest gives the string back. It decodes the YAML, writes it again and decodes
-/// that; in the second step a string loses its first line break or its first spaces (or makes the file unreadable) if it
-/// contains a line feed and starts with a space, a line feed, a tab, NEL, U+2028 or U+2029 (spaces: seen on 5.4.2).
+/// Whether the string survives podman's parsing of a manifest. podman decodes the YAML, encodes it and decodes it
+/// again. In the second step, a string loses its first line break or its first spaces (or makes the file unreadable) if
+/// it contains a line feed and starts with a space, a line feed, a tab, NEL, U+2028 or U+2029 (spaces: seen with podman
+/// 5.4.2).
 pub fn survives_podman(text: &str) -> bool {
     !(text.contains('\n') && text.starts_with([' ', '\n', '\t', '\u{85}', '\u{2028}', '\u{2029}']))
 }
@@ -38,7 +39,7 @@ pub(super) fn env_name(name: &str) -> Result<(), Bad> {
     Ok(())
 }
 
-/// Variables that sandboxc sets itself or that decide how everything inside runs; none may hold a secret.
+/// Variables that sandboxc sets itself or that control how everything inside runs. Secrets cannot use them.
 const RESERVED: [&str; 32] = [
     "APT_CONFIG",
     "AWS_CA_BUNDLE",
@@ -74,7 +75,7 @@ const RESERVED: [&str; 32] = [
     "container",
 ];
 
-/// A name of a variable that may hold a secret or a surrogate.
+/// A name of a variable that may contain a secret or a surrogate.
 pub(super) fn secret_name(name: &str) -> Result<(), Bad> {
     env_name(name)?;
     if RESERVED.contains(&name) || name.starts_with("LD_") {
@@ -84,7 +85,7 @@ pub(super) fn secret_name(name: &str) -> Result<(), Bad> {
     Ok(())
 }
 
-/// A name that stands in logs only.
+/// A name that only appears in logs.
 pub(super) fn label(name: &str) -> Result<(), Bad> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     match !name.is_empty() && name.len() <= 64 && name.chars().all(word) {
@@ -96,7 +97,7 @@ pub(super) fn label(name: &str) -> Result<(), Bad> {
     }
 }
 
-/// Headers that carry no credential and that a connection needs for itself (RFC 9110 7.6.1).
+/// Headers that cannot carry a credential and that a connection needs for itself (RFC 9110 7.6.1).
 const NO_CREDENTIAL: [&str; 20] = [
     "accept",
     "accept-encoding",
@@ -120,7 +121,7 @@ const NO_CREDENTIAL: [&str; 20] = [
     "via",
 ];
 
-/// A name of a header that a credential may be in, in lower case.
+/// A header that may carry a credential, in lower case.
 pub(super) fn header_name(text: &str) -> Result<String, Bad> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     let name = text.to_ascii_lowercase();
@@ -182,7 +183,7 @@ fn is_registry_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b".:-".contains(&b)
 }
 
-/// The characters of an `OnCalendar=` expression (systemd.time(7)); whether it names a time is for systemd to say.
+/// The characters of an `OnCalendar=` expression (systemd.time(7)); systemd checks the rest.
 pub(super) fn calendar(text: &str) -> Result<(), Bad> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b" ,.:*/~_+-".contains(&b);
     let good = (1..=128).contains(&text.len())
@@ -223,7 +224,7 @@ pub(super) fn plain_file(text: &str) -> Result<(), Bad> {
     }
 }
 
-/// The certificates of a PEM text and nothing else of it.
+/// The certificates of a PEM text, without anything else.
 pub(super) fn certificates(text: &str) -> Result<String, Bad> {
     if text.contains("PRIVATE KEY-----") {
         return Err(Bad::new("contains a private key; remove it, the router needs certificates only", ""));
@@ -236,7 +237,7 @@ pub(super) fn certificates(text: &str) -> Result<String, Bad> {
     }
 }
 
-/// The smallest limit of memory in bytes that a program can start within.
+/// The smallest memory limit in bytes with which a program can start.
 pub(super) const LEAST_MEMORY: u64 = 4 << 20;
 
 /// `512m`, `4g`: a whole number and one of b, k, m, g. Returns bytes.

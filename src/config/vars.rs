@@ -1,4 +1,4 @@
-//! `vars` of the server file: named scalars that may name each other, the environment and files.
+//! `vars` of the server file: named scalars that may refer to each other, the environment and files.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 pub(super) enum Value {
     /// A string or a number.
     Ready(Node),
-    /// The environment or the disk does not have it, which matters only where it is used.
+    /// The environment or the disk does not have it, which only matters where it is used.
     Late(Diagnostic),
-    /// Reported already.
+    /// An error that has been reported.
     Broken,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Value {
 #[derive(Default)]
 pub(super) struct Vars {
     values: BTreeMap<String, Value>,
-    /// What a chain ends with, as written.
+    /// What a chain of references ends with, as written.
     leaves: BTreeMap<String, Node>,
 }
 
@@ -32,7 +32,7 @@ impl Vars {
         self.values.get(name)
     }
 
-    /// The tag or the text that a name stands for, not looked up: for values that are read at another time.
+    /// The tag or text that a name stands for, not looked up: for values that are read later.
     pub(super) fn leaf(&self, name: &str) -> Option<&Node> {
         self.leaves.get(name)
     }
@@ -42,8 +42,8 @@ impl Vars {
         self.values.keys().map(String::as_str)
     }
 
-    /// Looks all of them up. A value names at most one other, so chains are followed in a loop: no recursion that a
-    /// long file could exhaust, and each name is visited once.
+    /// Looks all of them up. A value refers to at most one other, so chains are followed in a loop: there is no
+    /// recursion that a long file could exhaust, and each name is visited once.
     pub(super) fn new(node: &Node, lookup: &Lookup<'_>, d: &mut Diagnostics) -> Self {
         let defs: BTreeMap<&str, &Node> =
             entries_of(node, "`vars`", d).iter().map(|(key, value)| (key.text.as_str(), value)).collect();

@@ -1,4 +1,4 @@
-//! Secrets and credentials of both places as one, and checked against everything that they must fit.
+//! Merges the secrets and credentials of both places, and checks them against everything they depend on.
 
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -9,7 +9,7 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::{AwsVariables, Credential, CredentialKind, HostPattern, Policy, Verdict};
 use crate::source::{Located, SourceMap, Span};
 
-/// What `defaults` says, and what the entry in force says instead or besides: by section and name.
+/// The secrets of `defaults`, overridden and extended by those of the entry in force, by section and name.
 pub(super) fn merge(defaults: Wishes, entry: Wishes) -> Wishes {
     let Wishes { mut secrets, mut credentials } = defaults;
     secrets.retain(|(name, _)| !entry.secrets.iter().any(|(other, _)| other.value == name.value));
@@ -23,7 +23,7 @@ pub(super) fn merge(defaults: Wishes, entry: Wishes) -> Wishes {
     Wishes { secrets, credentials }
 }
 
-/// Reports names that mean two things, and credentials that no request could carry.
+/// Reports names that are defined twice, and credentials that no request could carry.
 pub(super) fn check(
     wishes: &Wishes,
     env: &BTreeMap<String, Located<String>>,
@@ -77,7 +77,7 @@ fn reach(name: &Located<String>, scope: &Located<HostPattern>, policy: &Policy) 
     })
 }
 
-/// Every name may be the variable of one thing only; credentials have names of their own in logs.
+/// Each variable can only have one meaning; credentials have separate names in logs.
 fn names(wishes: &Wishes, env: &BTreeMap<String, Located<String>>, d: &mut Diagnostics) {
     let mut taken: BTreeMap<&str, Span> = env.iter().map(|(name, value)| (name.as_str(), value.span)).collect();
     let mut take = |name: &'_ Located<String>, taken: &mut BTreeMap<_, Span>, help: &str| {
@@ -115,7 +115,7 @@ fn names(wishes: &Wishes, env: &BTreeMap<String, Located<String>>, d: &mut Diagn
     }
 }
 
-/// The credentials as the policy knows them.
+/// The credentials for the policy.
 pub(super) fn credentials(wishes: &Wishes, sources: &SourceMap) -> Vec<Credential> {
     let credential = |one: &CredentialWish| {
         let mut scopes: Vec<HostPattern> = one.scopes.iter().map(|scope| scope.value.clone()).collect();
@@ -158,7 +158,7 @@ fn kind(wish: &Wish) -> CredentialKind {
     }
 }
 
-/// Where the values are to be read.
+/// Where to read the values.
 pub(super) fn references(wishes: &Wishes, sources: &SourceMap) -> SecretRefs {
     let reference = |wish: &SecretWish| SecretRef {
         source: wish.source.clone(),

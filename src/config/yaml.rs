@@ -1,10 +1,9 @@
-//! Strict YAML as a tree whose every key and value knows its bytes.
+//! Strict YAML as a tree in which every key and value knows its bytes.
 //!
-//! The only module of this room that names the crate `serde_yaml` (serde-saphyr under its usual name; here its event
-//! parser, since typed decoding stops at the first error and all of them are wanted). Invariants: never panics, time
-//! and memory are bounded by [`LIMITS`], scalars mean what YAML 1.2's core schema says and nothing else: what it reads
-//! as a string is kept to the byte, what it reads as a number is never taken for a string.
-//! May depend on: `source`, `diagnostic`.
+//! The only module that names the crate `serde_yaml` (serde-saphyr under its usual name; it uses the event parser,
+//! since typed decoding stops at the first error). Invariants: never panics; time and memory are bounded by [`LIMITS`];
+//! scalars mean what YAML 1.2's core schema says. What it parses as a string is preserved byte for byte, and what it
+//! parses as a number is never treated as a string. May depend on: `source`, `diagnostic`.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +21,13 @@ pub use scalar::plain as plain_number;
 pub use text::{NotUtf8, normalise};
 pub use write::write;
 
-/// Bounds of one file.
+/// The limits of a file.
 pub struct Limits {
-    /// Values, counting what aliases repeat.
+    /// The number of values, counting what aliases repeat.
     pub nodes: usize,
-    /// Levels of mappings and lists.
+    /// The nesting depth of mappings and lists.
     pub depth: usize,
-    /// Uses of an alias.
+    /// The number of alias uses.
     pub aliases: usize,
 }
 
@@ -47,7 +46,7 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// As it is written.
+    /// The tag as it is written.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Env => "!env",
@@ -57,7 +56,7 @@ impl Tag {
     }
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// `null`, `~` or nothing.
@@ -68,39 +67,39 @@ pub enum Kind {
     Int(i64),
     /// Any other decimal number.
     Float(f64),
-    /// What YAML 1.2 reads as a number though people may not: `0777`, `0x1F`, `+1`, `.inf`.
+    /// What YAML 1.2 parses as a number although people may not: `0777`, `0x1F`, `+1`, `.inf`.
     OddNumber,
     /// A string.
     Str(String),
     /// A list.
     Seq(Vec<Node>),
-    /// A mapping; a second entry of the same key has been reported and left out.
+    /// A mapping. A second entry with the same key has been reported and left out.
     Map(Vec<(Key, Node)>),
-    /// A tagged scalar that still has to be looked up.
+    /// A tagged scalar that has not been looked up.
     Tagged(Tag, String),
-    /// Something that has been reported already; whoever meets it says nothing more.
+    /// An error that has been reported; readers ignore it.
     Broken,
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// The bytes that gave it, tag included; of an alias, the alias.
+    /// Its bytes, including the tag; for an alias, the bytes of the alias.
     pub span: Span,
-    /// The text of a plain scalar that is not a string, to say what to quote.
+    /// The text of a plain scalar that is not a string, to suggest quotes.
     pub raw: String,
     /// The tag that the value was looked up by; such a value is never shown.
     pub looked_up: Option<Tag>,
 }
 
-/// A key and where it stands.
+/// A key and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its text.
+    /// The text.
     pub text: String,
-    /// Its bytes.
+    /// The bytes.
     pub span: Span,
 }
 
@@ -109,12 +108,12 @@ impl Node {
         Self { kind, span, raw: String::new(), looked_up: None }
     }
 
-    /// True if nothing is there.
+    /// Whether it is null.
     pub fn is_null(&self) -> bool {
         matches!(self.kind, Kind::Null)
     }
 
-    /// True for what stands for "nothing": null, `{}`, `[]`.
+    /// Whether it stands for "nothing": null, `{}`, `[]`.
     pub fn is_empty(&self) -> bool {
         match &self.kind {
             Kind::Null => true,
@@ -130,7 +129,7 @@ impl Node {
         entries.iter_mut().find(|(key, _)| key.text == name).map(|(_, value)| value)
     }
 
-    /// What it is, for people.
+    /// A description for messages.
     pub fn describe(&self) -> &'static str {
         match &self.kind {
             Kind::Null => "nothing",
@@ -146,7 +145,7 @@ impl Node {
     }
 }
 
-/// Reads one file. An empty one is null; `None` means that it is not YAML, which has been reported.
+/// Parses a file. An empty one is null. `None` means that it is not YAML, which has been reported.
 pub fn read(file: FileId, text: &str, diagnostics: &mut Diagnostics) -> Option<Node> {
     if let Some(diagnostic) = text::check(file, text) {
         diagnostics.push(diagnostic);
@@ -210,8 +209,8 @@ fn unclosed(span: Span) -> Diagnostic {
     syntax(span, "unclosed quoted string").help("add the closing quote")
 }
 
-/// The offset of a quote that is never closed. Strict indentation stops in the lines that the open string swallows, so the text
-/// is read again without it.
+/// The offset of an unclosed quote. Strict indentation fails in the lines that the open string swallows, so the text is
+/// parsed again without it.
 fn unclosed_quote(text: &str) -> Option<usize> {
     let options = parser::options! {
         strict_indentation: false,
@@ -235,7 +234,7 @@ fn too_complex(span: Span, message: impl Into<String>) -> Diagnostic {
         .help("simplify the file: write values out instead of nesting or repeating them")
 }
 
-/// The finished anchors of a document, and how much they weigh.
+/// The finished anchors of a document, and their sizes.
 type Anchors = BTreeMap<usize, (Node, usize, usize)>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The stable names of findings. A code is never renamed or reused; each has a broken fixture under `tests/it/bad/`.
+//! The stable names of findings. A code is never renamed or reused. Each has a broken fixture under `tests/it/bad/`.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ macro_rules! codes {
         pub enum Code { $($(#[doc = $doc])+ $variant,)+ }
 
         impl Code {
-            /// Every code, in order of declaration.
+            /// All codes, in order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// Its name in text and JSON: kebab-case, stable.
+            /// The name in text and JSON: kebab-case, stable.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
@@ -26,7 +26,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => concat!($($doc),+).trim().trim_end_matches('.'),)+ }
             }
 
-            /// Its severity.
+            /// The severity.
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity,)+ }
             }
@@ -41,83 +41,83 @@ codes! {
     DuplicateKey = "duplicate-key", Error;
     /// More than one document in a file.
     SeveralDocuments = "several-documents", Error;
-    /// Too deep, too many nodes or aliases.
+    /// The file is nested too deeply, or has too many values or aliases.
     TooComplex = "too-complex", Error;
-    /// A key that no one reads.
+    /// The file has an unknown key.
     UnknownKey = "unknown-key", Error;
-    /// A key that must be there is not.
+    /// A required key is missing.
     MissingKey = "missing-key", Error;
-    /// A string where a number is wanted, and the like; never truthiness.
+    /// A value has the wrong type, such as a string where a number is required. Values are never converted.
     WrongType = "wrong-type", Error;
-    /// The right type, but not a value that this key takes.
+    /// A value has the right type, but this key does not accept it.
     BadValue = "bad-value", Error;
-    /// `version` is not one that this sandboxc reads.
+    /// This sandboxc does not support the file's `version`.
     UnsupportedVersion = "unsupported-version", Error;
-    /// A tag other than `!env`, `!var`, `!file`, or one where it is not permitted.
+    /// A tag other than `!env`, `!var`, `!file`, or a tag where none is permitted.
     BadTag = "bad-tag", Error;
-    /// `!env` of a variable that is not set, or not permitted here.
+    /// `!env` names a variable that is not set, or that this file may not read.
     EnvMissing = "env-missing", Error;
-    /// `!var` of a name that `vars` does not have.
+    /// `!var` names an entry that `vars` does not have.
     VarMissing = "var-missing", Error;
-    /// `vars` that need each other.
+    /// `vars` refer to each other in a cycle.
     VarCycle = "var-cycle", Error;
-    /// `!file` of a file that cannot be read.
+    /// `!file` names a file that cannot be read.
     FileUnreadable = "file-unreadable", Error;
-    /// A host pattern that is no host name.
+    /// A host pattern is not a valid host name.
     BadHost = "bad-host", Error;
-    /// A pattern that matches too much.
+    /// A pattern matches too much.
     BroadHost = "broad-host", Error;
-    /// An address block where a host name is wanted.
+    /// An address block is used where a host name is required.
     Cidr = "cidr", Error;
-    /// An IP address without a named port.
+    /// An IP address has no named port.
     IpNeedsPort = "ip-needs-port", Error;
-    /// A port that is none, or a port on a suffix pattern.
+    /// A port is invalid, or a suffix pattern has a port.
     BadPort = "bad-port", Error;
-    /// A path that is relative, has `~`, `$`, or leaves where it may point.
+    /// A path is relative, contains `~` or `$`, or leads outside of the permitted directory.
     BadPath = "bad-path", Error;
-    /// A mount that the server file does not permit.
+    /// The server file does not permit a mount.
     MountRefused = "mount-refused", Error;
-    /// Two mounts on one target, or one inside another in a way that podman cannot keep read-only.
+    /// Two mounts have the same target, or one is inside another in a way that podman cannot keep read-only.
     MountConflict = "mount-conflict", Error;
-    /// A workspace that is `$HOME`, a parent of it, or holds the allowlist or the server file.
+    /// The workspace is `$HOME`, a parent of it, or contains the allowlist or the server file.
     WorkspaceRefused = "workspace-refused", Error;
-    /// A string that podman's YAML reader would change.
+    /// podman's YAML parser would change a string.
     PodmanLossy = "podman-lossy", Error;
-    /// A rule or a credential that nothing could enforce where it stands.
+    /// Nothing can enforce a rule or a credential where it is written.
     NotEnforceable = "not-enforceable", Error;
-    /// A secret without a value.
+    /// A secret has no value.
     SecretEmpty = "secret-empty", Error;
-    /// A secret with bytes that no header or variable can hold.
+    /// A secret contains characters that headers and variables cannot contain.
     SecretBytes = "secret-bytes", Error;
-    /// A credential that is so short that answers have it by chance.
+    /// A credential is so short that responses contain it by chance.
     SecretShort = "secret-short", Error;
-    /// A secret that is so short that logs show it.
+    /// A secret is so short that logs show it.
     SecretShown = "secret-shown", Warning;
-    /// Two things for one name of a variable.
+    /// A variable's name is used for two things.
     NameConflict = "name-conflict", Error;
     /// `--name` or the like names a repo that the server file does not have.
     UnknownRepo = "unknown-repo", Error;
-    /// A repo limit above the server's; the server's holds.
+    /// The repo asks for more than the server's limit, which applies.
     Clamped = "clamped", Note;
-    /// A rule that can never decide anything.
+    /// A rule has no effect.
     MootRule = "moot-rule", Warning;
-    /// `*.example.com` without its apex.
+    /// `*.example.com` is used without the apex `example.com`.
     ApexNotIncluded = "apex-not-included", Warning;
-    /// A repo's Containerfile builds on files of this machine.
+    /// The repo's Containerfile uses files of this machine.
     BaseRefused = "base-refused", Error;
-    /// The repo file would open private addresses, and the server file does not say that it may.
+    /// The repo file would open private addresses, but the server file does not permit it.
     PrivateFromRepo = "private-from-repo", Error;
-    /// A limit that the chosen podman's kube play cannot keep by itself.
+    /// kube play of the chosen podman version cannot enforce a limit.
     LimitByRunner = "limit-by-runner", Warning;
-    /// Something that the repo file asks for and the server file does not permit.
+    /// The repo file asks for something that the server file does not permit.
     NotPermitted = "not-permitted", Error;
-    /// An override by an environment variable.
+    /// An environment variable overrides the config.
     Overridden = "overridden", Note;
-    /// A part of the workspace that should stay read-only, and cannot.
+    /// A part of the workspace should be read-only, but cannot be.
     Unprotected = "unprotected", Warning;
-    /// A protected file that can be written by another name.
+    /// A protected file can be written through another name.
     HardLink = "hard-link", Error;
-    /// A workspace whose git repository, or a part of it, lies where the command does not see it.
+    /// The workspace's git repository, or a part of it, is where the command cannot see it.
     GitOutside = "git-outside", Warning;
     /// The network sandbox is off.
     SandboxDisabled = "sandbox-disabled", Warning;

@@ -1,7 +1,7 @@
-//! A finding as text with a caret under the bytes it is about, and as JSON for programs.
+//! Renders a finding as text with a caret below the bytes it is about, or as JSON.
 //!
-//! Invariant: nothing that a file contains reaches a terminal raw; the size of the output does not depend on the
-//! size of the file. May depend on: `source`.
+//! Invariant: nothing from a file reaches a terminal unescaped, and the size of the output does not depend on the size
+//! of the file. May depend on: `source`.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ use super::{Diagnostic, Diagnostics, Label, Severity};
 use crate::source::{FileId, SourceMap, Span};
 use crate::visible::{escaped, masked};
 
-/// Labels closer than this many lines are drawn in one excerpt.
+/// Labels that are closer than this many lines are drawn in one excerpt.
 const NEAR: u32 = 6;
 
-/// A line longer than this is not shown, only named.
+/// A line longer than this is not shown, only its number.
 const LONG_LINE: usize = 1000;
 
-/// One finding as text, without a line feed at its end.
+/// A finding as text, without a trailing line feed.
 pub fn render_text(diagnostic: &Diagnostic, sources: &SourceMap, colour: bool) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
@@ -39,7 +39,7 @@ fn message<'a>(level: Level<'a>, text: &str) -> Message<'a> {
     level.message(escaped(text))
 }
 
-/// Labels of one file that stand near each other, with the lines they cover.
+/// Labels of a file that are near each other, with the lines they cover.
 struct Excerpt<'a> {
     file: FileId,
     first: u32,
@@ -92,13 +92,13 @@ impl Excerpt<'_> {
     }
 }
 
-/// What stands in the place of hidden bytes.
+/// What replaces hidden bytes.
 const VEIL: &str = "…";
 
-/// A text with its hidden parts replaced, and where its offsets went. Line feeds stay, so that lines keep their numbers.
+/// A text with its hidden parts replaced, and a map of offsets. Line feeds are kept, so that lines keep their numbers.
 fn veiled(text: &str, base: usize, hidden: &[Range<usize>]) -> (String, impl Fn(usize) -> usize + use<>) {
     let mut shown = String::with_capacity(text.len());
-    // Where each replaced piece was, where its veil ends, and where the text goes on.
+    // For each replaced piece: its start, the end of its replacement, and where the text continues.
     let mut moved: Vec<(Range<usize>, usize, usize)> = Vec::new();
     let mut at = 0;
     for range in hidden {
@@ -132,7 +132,7 @@ fn one_line(text: &str, span: Span, base: usize) -> Range<usize> {
     start..start + line.len()
 }
 
-/// All findings as a JSON array, in the order of [`Diagnostics::sorted`], with a line feed at its end.
+/// All findings as a JSON array, in the order of [`Diagnostics::sorted`], with a trailing line feed.
 pub fn render_json(diagnostics: &Diagnostics, sources: &SourceMap) -> String {
     let all: Vec<Value> = diagnostics.sorted().into_iter().map(|d| to_json(d, sources)).collect();
     format!("{:#}\n", Value::Array(all))
@@ -157,7 +157,7 @@ fn to_json(diagnostic: &Diagnostic, sources: &SourceMap) -> Value {
     value
 }
 
-/// The place of a span; null where a finding is about no file.
+/// The place of a span; null if a finding is not about a file.
 fn position(span: Option<Span>, sources: &SourceMap) -> Value {
     let Some(span) = span else {
         return json!({"file": null, "line": null, "column": null, "end_line": null, "end_column": null});

@@ -90,7 +90,7 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
     };
     add(GrantKind::Identity, who, &agent.identity.from);
     if resolved.user_namespaces.value {
-        let what = "user namespaces: protected paths are watched, not mounted over".to_owned();
+        let what = "user namespaces: protected paths are watched, but not mounted over".to_owned();
         add(GrantKind::Identity, what, &resolved.user_namespaces.from);
     }
     for (name, secret) in &resolved.secrets.plain {

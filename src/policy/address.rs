@@ -1,5 +1,5 @@
-//! Which addresses a name may never lead to, as data: the IANA special-purpose registries (RFC 6890 and successors), and
-//! the public-looking addresses at which large clouds serve their own machines.
+//! Addresses that a name must never resolve to, as data: the IANA special-purpose registries (RFC 6890 and successors),
+//! and public addresses at which large clouds serve their own machines.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ const fn v6(head: [u16; 4], prefix: u8) -> IpNet {
     IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(head[0], head[1], head[2], head[3], 0, 0, 0, 0), prefix))
 }
 
-/// Blocks that are not the public internet. A guarded name that resolves into one is refused.
+/// Blocks that are not on the public internet. A guarded name that resolves into one is refused.
 pub const SPECIAL: &[IpNet] = &[
     v4(0, 0, 0, 0, 8),
     v4(10, 0, 0, 0, 8),
@@ -44,8 +44,8 @@ pub const SPECIAL: &[IpNet] = &[
     v6([0xff00, 0, 0, 0], 8),
 ];
 
-/// Blocks at which large clouds serve their own machines, and which look public. (AWS, Google, Oracle, Alibaba, Huawei
-/// and Tencent use link-local or shared addresses, which are [`SPECIAL`] anyway.)
+/// Public blocks at which large clouds serve their own machines. (AWS, Google, Oracle, Alibaba, Huawei and Tencent use
+/// link-local or shared addresses, which are in [`SPECIAL`].)
 pub const PLATFORM: &[IpNet] = &[
     // Azure's host agent: learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16.
     v4(168, 63, 129, 16, 32),
@@ -66,12 +66,12 @@ pub const NEVER: &[IpNet] = &[
     v6([0xff00, 0, 0, 0], 8),
 ];
 
-/// Blocks that even `private: true` does not open: the router itself, and the two addresses that rootless podman
-/// maps to the host (169.254.1.1 its resolver, 169.254.1.2 its services; podman `pasta_linux.go`).
+/// Blocks that even `private: true` does not open: the router itself, and the two addresses that rootless podman maps
+/// to the host (169.254.1.1 its resolver, 169.254.1.2 its services; podman `pasta_linux.go`).
 const NEVER_PRIVATE: &[IpNet] =
     &[v4(0, 0, 0, 0, 8), v4(127, 0, 0, 0, 8), v4(169, 254, 1, 0, 30), v4(224, 0, 0, 0, 4), v4(240, 0, 0, 0, 4)];
 
-/// Unwraps v4-mapped (RFC 4291 2.5.5.2) and well-known NAT64 (RFC 6052) addresses to the address they lead to.
+/// Unwraps v4-mapped (RFC 4291 2.5.5.2) and well-known NAT64 (RFC 6052) addresses.
 pub fn unwrap_address(address: IpAddr) -> IpAddr {
     let IpAddr::V6(six) = address else { return address };
     if let Some(four) = six.to_ipv4_mapped() {
@@ -87,7 +87,7 @@ pub fn unwrap_address(address: IpAddr) -> IpAddr {
     }
 }
 
-/// True if the address, unwrapped, lies in a special-purpose block.
+/// Whether the address, unwrapped, is in a special-purpose block.
 pub fn is_special(address: IpAddr) -> bool {
     let address = unwrap_address(address);
     SPECIAL.iter().any(|net| net.contains(&address))
@@ -113,7 +113,8 @@ fn without(net: IpNet, hole: IpNet) -> Vec<IpNet> {
     halves.flat_map(|half| without(half, hole)).collect()
 }
 
-/// Says of each address that a name resolved to whether it may be dialled. Made by [`Policy::guard`](super::Policy::guard).
+/// Decides whether the router may dial an address that a name resolved to. Created by
+/// [`Policy::guard`](super::Policy::guard).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressGuard {
     guarded: Vec<IpNet>,
@@ -121,25 +122,25 @@ pub struct AddressGuard {
 }
 
 impl AddressGuard {
-    /// True if a name must not lead to this address: for names that may be `private`, or for all others.
+    /// Whether a name must not resolve to this address: for names that may be `private`, or for all others.
     pub fn refuses(&self, address: IpAddr, private: bool) -> bool {
         let address = unwrap_address(address);
         let blocked = if private { &self.private } else { &self.guarded };
-        // The router has no IPv6; an address that stays IPv6 after unwrapping is not one that it dials.
+        // The router has no IPv6, so it never dials an address that is still IPv6 after unwrapping.
         address.is_ipv6() || blocked.iter().any(|net| net.contains(&address))
     }
 }
 
 impl super::Policy {
-    /// The guard of a session whose own networks are `own`.
+    /// The guard of a session with these networks of its own.
     pub fn guard(&self, own: &[IpNet]) -> AddressGuard {
         let mut guarded = self.blocked_addresses(false, own);
         guarded.extend_from_slice(PLATFORM);
         AddressGuard { guarded, private: self.blocked_addresses(true, own) }
     }
 
-    /// The IPv4 blocks whose addresses the router's resolver refuses for a name, given the session's own networks.
-    /// (The router has no IPv6, so only A records are ever asked for or dialled.)
+    /// The IPv4 blocks that the router's resolver refuses for a name, given the session's own networks. (The router has
+    /// no IPv6, so it only asks for A records.)
     pub fn blocked_addresses(&self, private: bool, own: &[IpNet]) -> Vec<IpNet> {
         let mut nets: Vec<IpNet> = if private {
             NEVER_PRIVATE.to_vec()

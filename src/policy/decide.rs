@@ -1,4 +1,4 @@
-//! The one decision about a request.
+//! The decision about a request.
 
 use std::net::IpAddr;
 
@@ -7,8 +7,8 @@ use super::host::HostName;
 use super::rule::{Policy, Rule};
 
 impl Policy {
-    /// Decides about one TCP connection, from the host as the client named it (SNI, Host header, or the host of a
-    /// named port) and the port. Needs no resolver; the address guard comes after it.
+    /// Decides about a TCP connection, given the host as the client named it (SNI, Host header, or the host of a named
+    /// port) and the port. Needs no resolver; the address guard checks the resolved address later.
     pub fn decide(&self, host: &str, port: u16) -> Decision {
         match Target::read(host) {
             Some(target) => self.decide_target(&target, port),
@@ -23,7 +23,8 @@ impl Policy {
         }
         let owner = target.owner(&self.allow);
         let Some(first) = owner.first() else { return deny(Reason::NotAllowed, None) };
-        // What nobody could enforce there must not permit either: rules about requests are for names on 80 and 443.
+        // A rule that cannot be enforced must not permit anything: rules about requests apply to names on ports 80 and
+        // 443.
         let name = target.name().filter(|_| matches!(port, 80 | 443));
         let covers = |rule: &&Rule| rule.covers_port(port) && (rule.request.is_none() || name.is_some());
         let owner_here: Vec<&Rule> = owner.iter().copied().filter(covers).collect();
@@ -58,7 +59,7 @@ impl Policy {
         }
     }
 
-    /// The server `deny` entry that covers it, most specific first. One without ports forbids every port.
+    /// The server's most specific `deny` entry for it. An entry without ports denies all ports.
     fn denied_by(&self, target: &Target, port: u16) -> Option<&Rule> {
         let hit = |r: &&Rule| r.ports.is_empty() || r.ports.contains(&port);
         match target {
@@ -75,7 +76,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// IPv6 literals are no host here: the router has no IPv6.
+    /// The router has no IPv6, so IPv6 literals are not valid hosts.
     fn read(host: &str) -> Option<Self> {
         let address = host.parse::<std::net::Ipv4Addr>().ok();
         address.map(|four| Self::Ip(four.into())).or_else(|| HostName::from_wire(host).map(Self::Name))

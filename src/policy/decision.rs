@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::rule::{Rule, RuleId};
 use crate::source::Place;
 
-/// Allowed or not.
+/// Allowed or denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -15,17 +15,17 @@ pub enum Verdict {
     Deny,
 }
 
-/// Which part of the router carries a connection.
+/// Which part of the router handles a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// Port 443: routed by the SNI of the `ClientHello`, not decrypted.
     Passthrough,
-    /// Port 443: decrypted with the session's CA, since rules about requests or credentials concern the host.
+    /// Port 443: decrypted with the session's CA, because of rules about requests or credentials.
     Inspected,
     /// Port 80: routed by the Host header.
     Http,
-    /// A named port: a router port of its own that leads to one host and port.
+    /// A named port: a port of the router that leads to one host and port.
     Tcp,
 }
 
@@ -39,7 +39,7 @@ impl Tier {
         }
     }
 
-    /// Its name in logs.
+    /// The name in logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passthrough => "passthrough",
@@ -50,7 +50,7 @@ impl Tier {
     }
 }
 
-/// Why; the code is stable and the same in `explain`, the router's tables and the log.
+/// The reason. Its code is stable, and the same in `explain`, the router's policy and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
@@ -58,74 +58,75 @@ pub enum Reason {
     Allowed,
     /// The name is missing, has one label, or is neither LDH nor an IPv4 address.
     BadHost,
-    /// Port 443: the first bytes are no TLS `ClientHello`. Never the answer of [`Policy::decide`].
+    /// Port 443: the first bytes are not a TLS `ClientHello`. Never the answer of [`Policy::decide`].
     NotTls,
-    /// Port 80: not a request that is forwarded. Never the answer of [`Policy::decide`].
+    /// Port 80: the router does not forward requests of this kind. Never the answer of [`Policy::decide`].
     BadRequest,
     /// No `allow` entry matches.
     NotAllowed,
-    /// The owner of the host does not name this port.
+    /// The entry that matches the host does not name this port.
     PortNotAllowed,
-    /// A server `deny` matches.
+    /// A `deny` entry of the server matches.
     Denied,
     /// The server's `ceiling` does not match.
     AboveCeiling,
-    /// The name leads to an address that the guard refuses.
+    /// The guard refuses the address that the name resolves to.
     AddressRefused,
-    /// The name does not resolve to any address. Never the answer of [`Policy::decide`].
+    /// The name does not resolve. Never the answer of [`Policy::decide`].
     NoAddress,
-    /// The name has IPv6 addresses alone. Never the answer of [`Policy::decide`].
+    /// The name only has IPv6 addresses. Never the answer of [`Policy::decide`].
     Ipv6Only,
-    /// No resolver answered, or none that would. Never the answer of [`Policy::decide`].
+    /// No resolver answered, or they refused to. Never the answer of [`Policy::decide`].
     ResolverFailed,
-    /// Allowed and resolved, but the host did not answer. Never the answer of [`Policy::decide`].
+    /// The name is allowed and resolved, but the host did not answer. Never the answer of [`Policy::decide`].
     UpstreamFailed,
-    /// The host took the connection and said nothing for too long. Never the answer of [`Policy::decide`].
+    /// The host accepted the connection, but did not respond in time. Never the answer of [`Policy::decide`].
     UpstreamTimeout,
-    /// The host's certificate is not for it, or of nobody that the router trusts. Never the answer of [`Policy::decide`].
+    /// The host's certificate is for another name, or the router does not trust its issuer. Never the answer of
+    /// [`Policy::decide`].
     UpstreamUntrusted,
-    /// The host's answer is no HTTP, or has two readings. Never the answer of [`Policy::decide`].
+    /// The host's response is not valid HTTP, or is ambiguous. Never the answer of [`Policy::decide`].
     UpstreamMalformed,
-    /// The head of the host's answer is larger than the router takes. Never the answer of [`Policy::decide`].
+    /// The header section of the host's response is too large. Never the answer of [`Policy::decide`].
     UpstreamHeadTooLarge,
-    /// The host's answer could not be cleared of credentials. Never the answer of [`Policy::decide`].
+    /// The host's response could not be cleared of credentials. Never the answer of [`Policy::decide`].
     UpstreamUnreadable,
-    /// The router holds as much as it can. Never the answer of [`Policy::decide`].
+    /// The router has reached one of its limits. Never the answer of [`Policy::decide`].
     RouterFull,
     /// The path has no safe canonical form.
     BadPath,
-    /// The path's entries do not name the method.
+    /// The entries for the path do not include the method.
     MethodNotAllowed,
-    /// No entry names the path.
+    /// No entry includes the path.
     PathNotAllowed,
-    /// The path's entries do not let a connection go on in another protocol.
+    /// The entries for the path do not permit an upgrade to another protocol.
     UpgradeNotAllowed,
-    /// A top-level field or the operation's type is not on the list.
+    /// A top-level field or the operation's type is not listed.
     GraphqlNotAllowed,
-    /// A body that a rule reads is not what it can read.
+    /// The body is not in a format that the rule can check.
     BadBody,
-    /// A body that must be read whole is larger than the cap.
+    /// The body must be read completely, but exceeds the limit.
     BodyTooLarge,
-    /// SNI and Host or `:authority` are not one name.
+    /// SNI and Host or `:authority` differ.
     Misdirected,
-    /// Inspected suffix entries reach one label below their base: a certificate's wildcard covers no more.
+    /// Inspected suffix entries only cover one label below their base, as a certificate's wildcard does.
     TooDeep,
-    /// A surrogate where its credential has no business.
+    /// A surrogate was sent outside of its credential's scope.
     Leak,
-    /// A header of a scoped credential holds something else than its surrogate.
+    /// A header of a scoped credential contains something else than its surrogate.
     ForeignCredential,
-    /// A credential header is there twice.
+    /// A credential header appears twice.
     DuplicateCredential,
     /// The router has no valid token at the moment.
     CredentialUnavailable,
-    /// A way of signing that cannot be redone.
+    /// A signature that the router cannot create again.
     UnsupportedSignature,
-    /// The target repository is not proven to be on the credential's list.
+    /// The target repository is not on the credential's list, or cannot be determined.
     RepositoryNotAllowed,
 }
 
 impl Reason {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: [Self; 34] = [
         Self::Allowed,
         Self::BadHost,
@@ -203,43 +204,45 @@ impl Reason {
         }
     }
 
-    /// For people.
+    /// A description for people.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Allowed => "an allow entry matches",
-            Self::BadHost => "the host is missing or not a full host name",
+            Self::BadHost => "the host is missing or not a fully qualified name",
             Self::NotTls => "the connection does not start with a TLS ClientHello",
             Self::BadRequest => "the request is malformed or of a kind that is not forwarded",
             Self::NotAllowed => "no allow entry matches this host",
             Self::PortNotAllowed => "the entry for this host does not name this port",
             Self::Denied => "the server's deny list names it",
             Self::AboveCeiling => "the server's ceiling does not include it",
-            Self::AddressRefused => "the name leads to an address that may not be reached",
+            Self::AddressRefused => "the name resolves to an address that must not be reached",
             Self::NoAddress => "the name does not resolve",
-            Self::Ipv6Only => "the host has IPv6 addresses only, and the router has no IPv6",
+            Self::Ipv6Only => "the host only has IPv6 addresses, which the router does not support",
             Self::ResolverFailed => "the resolver did not answer, or refused",
             Self::UpstreamFailed => "the host is allowed but did not answer",
             Self::UpstreamTimeout => "the host is allowed but did not answer in time",
             Self::UpstreamUntrusted => "the host's certificate cannot be verified",
-            Self::UpstreamMalformed => "the host's answer is malformed or can be read in two ways",
-            Self::UpstreamHeadTooLarge => "the headers of the host's answer are larger than 256 KiB",
-            Self::UpstreamUnreadable => "the host's answer is in an encoding in which credentials could hide",
-            Self::RouterFull => "the router has too many connections, requests or bodies at once",
-            Self::BadPath => "the path holds `..`, `//`, `\\`, an encoded control byte, or is encoded twice",
-            Self::MethodNotAllowed => "no entry for this host permits this method here",
+            Self::UpstreamMalformed => "the host's response is malformed or ambiguous",
+            Self::UpstreamHeadTooLarge => "the headers of the host's response are larger than 256 KiB",
+            Self::UpstreamUnreadable => "the host's response has an encoding that cannot be searched for credentials",
+            Self::RouterFull => "the router has reached its limit of connections, requests or bodies",
+            Self::BadPath => "the path contains `..`, `//`, `\\`, an encoded control byte, or double encoding",
+            Self::MethodNotAllowed => "no entry for this host permits this method on this path",
             Self::PathNotAllowed => "no entry for this host permits this path",
-            Self::UpgradeNotAllowed => "no entry for this host permits a WebSocket here",
+            Self::UpgradeNotAllowed => "no entry for this host permits a WebSocket on this path",
             Self::GraphqlNotAllowed => "the entry's `graphql` does not permit this operation",
-            Self::BadBody => "the body is no plain JSON in UTF-8 that a rule can read",
-            Self::BodyTooLarge => "the body is larger than what is read whole for a rule or a signature (1 MiB)",
+            Self::BadBody => "the body is not plain UTF-8 JSON that a rule can check",
+            Self::BodyTooLarge => "the body is larger than 1 MiB, the limit for rules and signatures that cover it",
             Self::Misdirected => "the request is for another host than the TLS connection",
             Self::TooDeep => "an inspected suffix covers one label only, as certificates do",
-            Self::Leak => "the request carries the surrogate of a credential outside of its scope",
-            Self::ForeignCredential => "the request carries a credential that is not the sandbox's own",
-            Self::DuplicateCredential => "a credential header is there more than once",
+            Self::Leak => "the request contains the surrogate of a credential outside of the credential's scope",
+            Self::ForeignCredential => "the request contains a credential that is not the sandbox's",
+            Self::DuplicateCredential => "a credential header appears more than once",
             Self::CredentialUnavailable => "the router could not get a token for this credential",
-            Self::UnsupportedSignature => "this way of signing cannot be done anew by the router",
-            Self::RepositoryNotAllowed => "the request's repository is not on the credential's list, or cannot be told",
+            Self::UnsupportedSignature => "the router cannot create a signature of this kind",
+            Self::RepositoryNotAllowed => {
+                "the request's repository is not on the credential's list, or cannot be determined"
+            }
         }
     }
 
@@ -247,68 +250,72 @@ impl Reason {
     pub const fn hint(self) -> &'static str {
         match self {
             Self::Allowed => "",
-            Self::BadHost => "use the full name of the host",
-            Self::NotTls => "port 443 carries TLS only; name another port as `host:port` in network.allow",
+            Self::BadHost => "use the fully qualified name of the host",
+            Self::NotTls => {
+                "port 443 only accepts TLS; allow other protocols on another port, as `host:port` in network.allow"
+            }
             Self::BadRequest => {
                 "send a plain HTTP/1.1 request in origin form (`GET /path` with one Host header); HTTPS needs no proxy"
             }
             Self::NotAllowed => "add the host to network.allow in .sandboxc/sandbox.yaml",
             Self::PortNotAllowed => "add `host:port` to network.allow in .sandboxc/sandbox.yaml",
-            Self::Denied | Self::AboveCeiling => "ask the owner of this machine: the server config forbids it",
+            Self::Denied | Self::AboveCeiling => "ask the owner of this machine: the server file forbids it",
             Self::AddressRefused => {
-                "if the host is meant to be private, say `private: true` on its entry or name its range in the \
-                 server's network.reachable"
+                "if the host should be private, write `private: true` on its entry, or add its address block to \
+                 network.reachable in the server file"
             }
             Self::NoAddress => "check the spelling; the resolver may not know the name",
             Self::Ipv6Only => "use a host that has an IPv4 address",
             Self::ResolverFailed => {
-                "try again later; `network.upstream_dns` in the server config names other resolvers"
+                "try again later, or set other resolvers with `network.upstream_dns` in the server file"
             }
             Self::UpstreamFailed | Self::UpstreamTimeout => "try again later",
             Self::UpstreamUntrusted => {
-                "if it is of an authority of your own, name that in the server's network.extra_ca"
+                "if your own CA issued it, add the CA's certificate with network.extra_ca in the server file"
             }
             Self::UpstreamMalformed => {
-                "the server has to be repaired; the router passes on only what every client reads alike"
+                "the server must be fixed; the router only forwards responses that all clients parse the same way"
             }
-            Self::UpstreamHeadTooLarge => "the server has to send fewer or shorter headers",
-            Self::UpstreamUnreadable => "ask for the resource without Accept-Encoding",
-            Self::RouterFull => "end some connections and try again",
-            Self::BadPath => "request the resource by its plain path",
+            Self::UpstreamHeadTooLarge => "the server must send fewer or shorter headers",
+            Self::UpstreamUnreadable => "send the request without Accept-Encoding",
+            Self::RouterFull => "close some connections and try again",
+            Self::BadPath => "use the canonical form of the path",
             Self::MethodNotAllowed => "add the method to the entry's `methods`",
             Self::PathNotAllowed => "add the path to the entry's `paths`",
             Self::UpgradeNotAllowed => "add `upgrade: [websocket]` to the entry",
             Self::GraphqlNotAllowed => "add the field to `queries`, `mutations` or `subscriptions`",
             Self::BadBody => "send one GraphQL operation as uncompressed JSON without duplicate keys",
-            Self::BodyTooLarge => "send a smaller body, or for AWS let the client send x-amz-content-sha256",
-            Self::Misdirected => "open a connection of its own for each host",
+            Self::BodyTooLarge => "send a smaller body; for AWS, configure the client to send x-amz-content-sha256",
+            Self::Misdirected => "open a separate connection for each host",
             Self::TooDeep => "add an entry for the longer suffix or the exact host",
             Self::Leak => "use the credential only with the hosts, headers, methods and paths of its config entry",
-            Self::ForeignCredential => "use the variable of the sandbox, or ask for `allow_foreign_credentials: true`",
+            Self::ForeignCredential => {
+                "use the sandbox's variable, or set `allow_foreign_credentials: true` in the server file"
+            }
             Self::DuplicateCredential => "send it once",
-            Self::CredentialUnavailable => "see the session's network log, and try again",
-            Self::UnsupportedSignature => "see the log's line for the SDK setting that avoids it",
+            Self::CredentialUnavailable => "check the session's network log, and try again",
+            Self::UnsupportedSignature => "the network log names the SDK setting that avoids it",
             Self::RepositoryNotAllowed => "name the repository in the request, or add it to `repositories`",
         }
     }
 }
 
-/// The answer, and everything a reader needs to check it.
+/// A decision, with everything needed to verify it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// Allowed or not.
+    /// Allowed or denied.
     pub verdict: Verdict,
     /// Why.
     pub reason: Reason,
-    /// The rule that settled it; none if nothing matched.
+    /// The rule that decided; `None` if nothing matched.
     pub rule: Option<RuleId>,
-    /// Where that rule stands.
+    /// The place of that rule.
     pub from: Option<Place>,
-    /// Which part of the router it concerns.
+    /// The part of the router that handles the connection.
     pub tier: Tier,
-    /// The names may resolve to special-purpose addresses.
+    /// Whether the names may resolve to special-purpose addresses.
     pub private: bool,
-    /// What else must hold for each request; None where the connection's verdict is the last word.
+    /// What each request must also satisfy; `None` if the verdict on the connection is final.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inspection: Option<Inspection>,
 }
@@ -327,25 +334,25 @@ impl Decision {
     }
 }
 
-/// Why requests of a host are looked at, and what decides about each.
+/// Why requests of a host are inspected, and what decides about each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Inspection {
-    /// One of these must permit each request; in the order in which they are asked: without `graphql` first, by id.
+    /// One of these rules must permit each request. Those without `graphql` come first, ordered by id.
     pub allow: Vec<Rule>,
-    /// If there, one of these must permit it too. None where no ceiling narrows requests.
+    /// If present, one of these must permit it, too. `None` if no ceiling restricts requests.
     pub ceiling: Option<Vec<Rule>>,
-    /// Names of the credentials whose scope holds the host; none on port 80.
+    /// The names of credentials whose scope includes the host; none on port 80.
     pub credentials: Vec<String>,
 }
 
 impl Inspection {
-    /// True if every request is permitted, so that the host is inspected for the sake of credentials alone.
+    /// Whether every request is permitted, so that the host is only inspected because of credentials.
     pub fn permits_everything(&self) -> bool {
         self.ceiling.is_none() && self.allow.iter().any(|rule| rule.request.is_none())
     }
 
-    /// True if a header of this name, one of [`STEERING`](super::STEERING), goes up: no rule is about requests, or every
-    /// list has one that says so.
+    /// Whether a header with this name, one of [`STEERING`](super::STEERING), is forwarded: no rule is about requests,
+    /// or every list has a rule that permits the header.
     pub fn passes_header(&self, name: &str) -> bool {
         let passes = |rules: &[Rule]| {
             rules.iter().any(|rule| rule.request.as_ref().is_none_or(|request| request.pass_headers.contains(name)))
@@ -353,7 +360,7 @@ impl Inspection {
         passes(&self.allow) && self.ceiling.as_deref().is_none_or(passes)
     }
 
-    /// True if a body decides: every rule that is left reads one.
+    /// Whether the body decides: every remaining rule reads one.
     pub fn reads_body(&self) -> bool {
         reads_body(&self.allow) || self.ceiling.as_deref().is_some_and(reads_body)
     }

@@ -1,19 +1,19 @@
-//! The router's name server says what it answered in text; this reads its lines back.
+//! Parses the text log of the router's name server.
 //!
-//! dnsmasq writes `dnsmasq[PID]: config NAME is ANSWER` for every query it answers from its config, which is every
-//! query of the agent. A name may hold any printable byte, also spaces; one with other bytes is written as
-//! `<name unprintable>`. So a line is never split or forged, and the answer is what follows the *last* ` is `.
+//! dnsmasq writes `dnsmasq[PID]: config NAME is ANSWER` for every query that it answers from its config, which is every
+//! query of the agent. A name may contain any printable byte, including spaces; one with other bytes is written as
+//! `<name unprintable>`. So a line cannot be forged, and the answer is what follows the *last* ` is `.
 
-/// One query of the agent, and what became of it.
+/// A query of the agent and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsQuery {
-    /// The name as asked, without a trailing dot; may be anything printable, or `<name unprintable>`.
+    /// The name as asked, without a trailing dot: any printable text, or `<name unprintable>`.
     pub name: String,
-    /// True if the name is one of those that resolve, whatever record type was asked for.
+    /// Whether the name is one that resolves, whatever record type was asked for.
     pub answered: bool,
 }
 
-/// Reads one line of the router's agent-facing name server; `None` for every line that does not tell an answer.
+/// Parses a line of the router's agent-facing name server; `None` if it is not about an answer.
 pub fn parse_dns_line(line: &str) -> Option<DnsQuery> {
     let (pid, text) = line.strip_prefix("dnsmasq[")?.split_once("]: ")?;
     if pid.is_empty() || !pid.bytes().all(|b| b.is_ascii_digit()) {

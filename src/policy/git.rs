@@ -1,4 +1,5 @@
-//! Rules about git over smart HTTP (gitprotocol-http): which repositories may be fetched, and which refs of which may be pushed.
+//! Rules about git over smart HTTP (gitprotocol-http): which repositories may be fetched, and which refs of which
+//! repositories may be pushed.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +8,26 @@ use serde::{Deserialize, Serialize};
 use super::path::{PathError, PathGlob, canonical};
 use super::request::HttpRequest;
 
-/// What an entry says about git. Everything that is not smart HTTP of a listed repository is refused.
+/// An entry's rules about git. Everything that is not smart HTTP of a listed repository is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitRule {
     /// Repositories that may be fetched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fetch: Vec<RepositoryGlob>,
-    /// Repositories that may be pushed to, each with the refs that may be made and moved there. None may be deleted.
+    /// Repositories that may be pushed to, each with the refs that may be created and updated there. No ref may be
+    /// deleted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub push: BTreeMap<RepositoryGlob, Vec<RefGlob>>,
 }
 
-/// A glob for repositories by their path on the host, without a slash at its start and without `.git`: `acme/*`.
+/// A glob for repositories by their path on the host, without a leading slash and without `.git`: `acme/*`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RepositoryGlob(PathGlob);
 
 impl RepositoryGlob {
-    /// Reads a glob, and writes it in canonical form.
+    /// Parses a glob and converts it to canonical form.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let text = text.strip_suffix(".git").unwrap_or(text);
         if text.is_empty() || text.starts_with('/') {
@@ -34,7 +36,7 @@ impl RepositoryGlob {
         PathGlob::parse(&format!("/{text}")).map(Self)
     }
 
-    /// As written in the config, canonicalised.
+    /// As written in the config, in canonical form.
     pub fn as_str(&self) -> &str {
         self.0.as_str().strip_prefix('/').unwrap_or_default()
     }
@@ -47,7 +49,7 @@ impl RepositoryGlob {
 impl TryFrom<String> for RepositoryGlob {
     type Error = String;
 
-    /// Reads a glob as it is written out.
+    /// Parses a glob in canonical form.
     fn try_from(text: String) -> Result<Self, String> {
         let glob = Self::parse(&text).map_err(|e| format!("`{text}` is not a repository: {e}"))?;
         if glob.as_str() == text {
@@ -64,7 +66,8 @@ impl From<RepositoryGlob> for String {
     }
 }
 
-/// A glob for whole names of refs: `refs/heads/agent/**`. `*` stays inside a part, `**` crosses parts, all else is literal.
+/// A glob for complete ref names: `refs/heads/agent/**`. `*` stays inside a segment, `**` crosses segments, everything
+/// else is literal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RefGlob(String);
@@ -72,7 +75,7 @@ pub struct RefGlob(String);
 const MOST_WILDCARDS: usize = 16;
 
 impl RefGlob {
-    /// Reads a glob; the error says what is wrong with it.
+    /// Parses a glob; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let odd = |c: char| c.is_control() || " ~^:?[\\".contains(c);
         let part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.strip_suffix(".lock").is_none();
@@ -98,10 +101,10 @@ impl RefGlob {
         &self.0
     }
 
-    /// True if a ref is one of those that are meant.
+    /// Whether a ref matches.
     pub fn matches(&self, name: &str) -> bool {
         let (glob, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.chars().collect());
-        // `reached[i]`: what has been read of the glob matches the first `i` characters of the name.
+        // `reached[i]`: the part of the glob that has been read matches the first `i` characters of the name.
         let mut reached: Vec<bool> = std::iter::once(true).chain(name.iter().map(|_| false)).collect();
         let mut rest = glob.as_slice();
         while let [first, after @ ..] = rest {
@@ -155,7 +158,7 @@ pub enum GitService {
 }
 
 impl GitService {
-    /// Its name on the wire.
+    /// The name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fetch => "git-upload-pack",
@@ -167,16 +170,16 @@ impl GitService {
 /// A request of smart HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitRequest {
-    /// The repository's path on the host, canonical, without a slash at its start and without `.git`.
+    /// The repository's path on the host, canonical, without a leading slash and without `.git`.
     pub repository: String,
-    /// What is done.
+    /// What the client does.
     pub service: GitService,
-    /// It asks for the refs (`info/refs`) and changes nothing. If not, its body says what is done.
+    /// Whether it only asks for the refs (`info/refs`). Otherwise, the body contains the operation.
     pub lists_refs: bool,
 }
 
 impl GitRequest {
-    /// Reads a request; None if it is not of smart HTTP, which has no other paths, methods and queries.
+    /// Parses a request; `None` if it is not smart HTTP, which has no other paths, methods and queries.
     pub fn read(request: &HttpRequest<'_>) -> Option<Self> {
         let path = canonical(request.target).ok()?;
         let query = request.target.split_once('?').map(|(_, query)| query);
@@ -204,7 +207,7 @@ impl GitRequest {
 }
 
 impl GitRule {
-    /// True if a request may be sent, and, if it is a push, some refs may be.
+    /// Whether a request may be sent and, if it is a push, any refs may be pushed.
     pub fn permits(&self, request: &GitRequest) -> bool {
         match request.service {
             GitService::Fetch => self.fetch.iter().any(|glob| glob.matches(&request.repository)),
@@ -212,7 +215,7 @@ impl GitRule {
         }
     }
 
-    /// True if a ref of a repository may be made or moved.
+    /// Whether a ref of a repository may be created or updated.
     pub fn permits_ref(&self, repository: &str, name: &str) -> bool {
         let lists = self.push.iter().filter(|(glob, _)| glob.matches(repository));
         lists.flat_map(|(_, refs)| refs).any(|glob| glob.matches(name))
@@ -324,7 +327,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the same glob as a regular expression.
+        /// Compares with a regular expression for the same glob.
         #[test]
         fn refs_are_matched_as_by_a_regular_expression(glob in "refs/[ab*/]{0,8}", name in "refs/[ab/]{0,8}") {
             let Ok(glob) = RefGlob::parse(&glob) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Host names in their one normal form, and the patterns that match them.
+//! Host names in normal form, and the patterns that match them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,14 +6,13 @@ use std::net::IpAddr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
-/// A host name in normal form: lower case, LDH labels (RFC 952, RFC 1123 2.1), no trailing dot, at most 253 bytes,
-/// at least two labels, the last one not all digits (so that it is never an IPv4 address).
+/// A host name in normal form: lower case, LDH labels (RFC 952, RFC 1123 2.1), no trailing dot, at most 253 bytes, at
+/// least two labels, the last one not all digits (so that it is never an IPv4 address).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(String);
 
 impl HostName {
-    /// Reads a name as it comes over the wire: ASCII case and one trailing dot do not matter, everything else must
-    /// be LDH.
+    /// Parses a name from the wire: ASCII case and one trailing dot are ignored, everything else must be LDH.
     pub fn from_wire(text: &str) -> Option<Self> {
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         let labels: Vec<&str> = name.split('.').collect();
@@ -22,13 +21,13 @@ impl HostName {
         (fits && last.starts_with(|c: char| c.is_ascii_lowercase())).then_some(Self(name))
     }
 
-    /// Stands for every subdomain of `base` that no pattern names: `*` is no label, so only suffixes match it.
+    /// Stands for every subdomain of `base` that no pattern names: `*` is not a valid label, so only suffixes match it.
     pub(super) fn any_below(base: &str) -> Self {
         Self(if base.is_empty() { "*".to_owned() } else { format!("*.{base}") })
     }
 
-    /// The spelling that a person typed, in the form that goes over the wire: U-labels become A-labels (UTS 46), as in config entries.
-    /// A text that is not a host name comes back as it is, for the policy to refuse.
+    /// Converts what a person typed to the form on the wire: U-labels become A-labels (UTS 46), as in config entries. A
+    /// text that is not a host name is returned unchanged, for the policy to refuse.
     pub fn typed(text: &str) -> String {
         to_ascii(text).unwrap_or_else(|_| text.to_owned())
     }
@@ -44,7 +43,7 @@ impl HostName {
     }
 }
 
-/// One label of letters, digits and inner hyphens, 1 to 63 bytes, lower case.
+/// A label of letters, digits and inner hyphens, 1 to 63 bytes, lower case.
 pub(super) fn is_ldh(label: &str) -> bool {
     (1..=63).contains(&label.len())
         && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -75,13 +74,13 @@ impl<'de> Deserialize<'de> for HostName {
 /// What an entry matches. Written `example.com`, `.example.com`, `*.example.com`, `203.0.113.7`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HostPattern {
-    /// Just this host.
+    /// This host only.
     Exact(HostName),
     /// The apex and every subdomain. The base may be a single label only for `broad` entries.
     Suffix(String),
     /// Every subdomain, not the apex. An empty base (`*`) is every host, only for `broad` entries.
     Subdomains(String),
-    /// An address, reachable on the ports its entry names.
+    /// An address, reachable on the ports that its entry names.
     Ip(IpAddr),
 }
 
@@ -112,8 +111,8 @@ impl<'de> Deserialize<'de> for HostPattern {
 }
 
 impl HostPattern {
-    /// Reads a pattern as [`Display`](fmt::Display) writes it. Unlike [`parse_pattern`], which reads what people write,
-    /// it changes nothing, so that what is enforced is what is written.
+    /// Parses a pattern as [`Display`](fmt::Display) writes it. Unlike [`parse_pattern`], which parses what people
+    /// write, it changes nothing, so that what is enforced is what is written.
     fn from_display(text: &str) -> Option<Self> {
         let base = |base: &str| (base.len() <= 253 && base.split('.').all(is_ldh)).then(|| base.to_owned());
         let pattern = match (text, text.strip_prefix("*."), text.strip_prefix('.'), text.parse()) {
@@ -126,7 +125,7 @@ impl HostPattern {
         (pattern.to_string() == text).then_some(pattern)
     }
 
-    /// True if this pattern alone matches a name.
+    /// Whether this pattern matches a name, regardless of others.
     pub fn matches(&self, name: &HostName) -> bool {
         let below = |base: &str| name.as_str().strip_suffix(base).is_some_and(|rest| rest.ends_with('.'));
         match self {
@@ -137,8 +136,8 @@ impl HostPattern {
         }
     }
 
-    /// Why the pattern is over-broad, if it is: a bare `*`, a top-level domain, or a public suffix
-    /// (publicsuffix.org: names under which strangers register theirs).
+    /// Why the pattern is over-broad, if so: a bare `*`, a top-level domain, or a public suffix (publicsuffix.org:
+    /// names under which strangers can register theirs).
     pub fn broad_reason(&self) -> Option<String> {
         let (Self::Suffix(base) | Self::Subdomains(base)) = self else { return None };
         if base.is_empty() {
@@ -152,10 +151,10 @@ impl HostPattern {
     }
 }
 
-/// Why a text is no pattern. The caller has the span; `help` says what to write instead.
+/// Why a text is not a pattern. The caller knows the span; `help` returns what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HostError {
-    /// Nothing there.
+    /// It is empty.
     #[error("the host is empty")]
     Empty,
     /// `10.0.0.0/8`.
@@ -209,7 +208,7 @@ impl HostError {
     }
 }
 
-/// Reads one entry as written in `allow`, `deny`, `ceiling` or an allow file: a pattern and the port it names.
+/// Parses an entry of `allow`, `deny`, `ceiling` or an allow file: a pattern and, optionally, a port.
 pub fn parse_pattern(text: &str) -> Result<(HostPattern, Option<u16>), HostError> {
     if text.is_empty() {
         return Err(HostError::Empty);
@@ -241,7 +240,7 @@ pub fn parse_pattern(text: &str) -> Result<(HostPattern, Option<u16>), HostError
 }
 
 fn parse_port(text: &str) -> Result<u16, HostError> {
-    // `u16::from_str` takes a leading `+`; a port does not.
+    // `u16::from_str` accepts a leading `+`; a port has none.
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match text.parse::<u16>() {
         Ok(port) if digits && port != 0 => Ok(port),
@@ -378,7 +377,7 @@ mod tests {
         }
     }
 
-    /// Names near the edge of the form: right labels mostly, each kind of fault sometimes.
+    /// Names close to the valid form: mostly valid labels, each kind of error sometimes.
     fn near_names() -> impl Strategy<Value = String> {
         let label =
             prop_oneof![8 => "[a-zA-Z0-9]([a-zA-Z0-9-]{0,5}[a-zA-Z0-9])?", 1 => "[ -~]{0,3}", 1 => "[a-z]{62,65}"];

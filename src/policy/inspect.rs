@@ -1,4 +1,4 @@
-//! What the router must look at inside of a connection, and for which hosts it decrypts.
+//! Which hosts the router decrypts, and what it checks inside a connection.
 
 use super::credential::Credential;
 use super::decision::{Decision, Inspection, Reason, Tier, Verdict};
@@ -7,7 +7,8 @@ use super::path::{PathError, canonical};
 use super::request::{GraphqlKind, HttpRequest, RequestRule, Upgrade};
 use super::rule::{Policy, Rule};
 
-/// The rules of a group that requests are asked against: a plain one permits them all, and makes the others moot.
+/// The rules of a group that requests are checked against. A rule without conditions permits all requests, so the
+/// others have no effect.
 fn asked(group: &[&Rule]) -> Vec<Rule> {
     if let Some(plain) = group.iter().find(|rule| rule.request.is_none()) {
         return vec![(*plain).clone()];
@@ -18,13 +19,13 @@ fn asked(group: &[&Rule]) -> Vec<Rule> {
 
 /// What a list of rules says about a request's head.
 enum Head<'a> {
-    /// These may permit it: one that needs no body, or all that read one.
+    /// These rules may permit it: one that does not read the body, or all that do.
     Permits(Vec<&'a Rule>),
-    /// This rule is for the path and the method, but does not let the connection go on in another protocol.
+    /// This rule matches path and method, but does not permit an upgrade to another protocol.
     Upgrade(&'a Rule),
-    /// This rule is for the path, but not for the method.
+    /// This rule matches the path, but not the method.
     Method(&'a Rule),
-    /// None is for the path.
+    /// No rule matches the path.
     Path,
 }
 
@@ -44,7 +45,7 @@ fn head<'a>(rules: &'a [Rule], method: &str, path: &str, upgrade: Option<Upgrade
 }
 
 impl Policy {
-    /// What must be looked at in a web connection to a host whose rules in `allow` and `ceiling` are these.
+    /// What must be checked in a web connection to a host with these rules in `allow` and `ceiling`.
     pub(super) fn inspection(
         &self,
         host: &HostName,
@@ -60,13 +61,13 @@ impl Policy {
         needed.then(|| Inspection { allow: asked(allow), ceiling, credentials })
     }
 
-    /// Decides about one request: the connection first, then its head. Where the answer is to allow, its `inspection`
-    /// holds what is left: the credentials, and, if [`Inspection::reads_body`], the rules that the body must satisfy.
+    /// Decides about a request: first the connection, then the head. If the verdict is allow, `inspection` contains
+    /// what is left: the credentials and, if [`Inspection::reads_body`], the rules that the body must satisfy.
     pub fn decide_request(&self, host: &str, port: u16, request: &HttpRequest<'_>) -> Decision {
         self.decide_head(host, port, request, None)
     }
 
-    /// The same about a request that wants its connection to go on in another protocol.
+    /// Like `decide_request`, for a request to upgrade the connection to another protocol.
     pub fn decide_upgrade(&self, host: &str, port: u16, request: &HttpRequest<'_>, to: Upgrade) -> Decision {
         self.decide_head(host, port, request, Some(to))
     }
@@ -117,8 +118,8 @@ impl Policy {
         }
     }
 
-    /// Decides about one GraphQL operation: the head, then the body if a rule reads it. One single rule must permit all
-    /// of its top-level fields.
+    /// Decides about a GraphQL operation: first the head, then the body if a rule reads it. A single rule must permit
+    /// all of the operation's top-level fields.
     pub fn decide_graphql(
         &self,
         host: &str,

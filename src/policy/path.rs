@@ -1,7 +1,7 @@
-//! Paths of requests: one canonical form, and globs that match it.
+//! Paths of requests: a canonical form, and globs that match it.
 //!
-//! A canonical path is a row of tokens: a byte, or a `%XX` that stays. Globs match tokens, so that no wildcard ends inside
-//! of an escape, and [`PathGlob::regex`] says the same about the path as it came.
+//! A canonical path is a sequence of tokens: a byte, or a `%XX` that stays encoded. Globs match tokens, so that no
+//! wildcard ends inside an escape. [`PathGlob::regex`] expresses the same for the path as received.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why a path has no safe canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PathError {
-    /// An absolute URI, `*`, an authority, nothing.
+    /// An absolute URI, `*`, an authority, or nothing.
     #[error("it does not start with `/`")]
     NoSlash,
     /// `.` or `..`, also encoded, with `;` parameters, or between encoded slashes.
@@ -36,16 +36,16 @@ pub enum PathError {
     /// A glob with `?`.
     #[error("it has a query, and queries are not matched")]
     Query,
-    /// A glob with `***`, or with more wildcards than anyone means.
+    /// A glob with `***`, or with too many wildcards.
     #[error("it has a wildcard that is neither `*` nor `**`, or more than 16 of them")]
     Wildcard,
 }
 
 const MOST_WILDCARDS: usize = 16;
 
-/// The canonical form of a request target's path; the query is left out. Escapes of unreserved characters (RFC 3986 2.3)
-/// are decoded, others written with upper-case digits; `%2F` stays and separates nothing. What servers read in different
-/// ways is an error.
+/// The canonical form of a request target's path, without the query. Escapes of unreserved characters (RFC 3986 2.3)
+/// are decoded, others get upper-case digits; `%2F` stays and does not separate segments. A path that servers parse
+/// differently is an error.
 pub fn canonical(target: &str) -> Result<String, PathError> {
     let path = target.split('?').next().unwrap_or("");
     if !path.starts_with('/') {
@@ -73,7 +73,7 @@ pub fn canonical(target: &str) -> Result<String, PathError> {
     if out.contains("//") {
         return Err(PathError::EmptySegment);
     }
-    // A server that decodes `%2F` before it resolves dots must find none either.
+    // A server that decodes `%2F` before it resolves dots must not find any either.
     if out.split('/').flat_map(|part| part.split("%2F")).any(is_dots) {
         return Err(PathError::DotSegment);
     }
@@ -94,15 +94,15 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// `.` and `..`, also before parameters, which some servers cut off first.
+/// `.` and `..`, also before parameters, which some servers remove first.
 fn is_dots(segment: &str) -> bool {
     let name = segment.split(';').next().unwrap_or("");
     let name = name.split("%3B").next().unwrap_or("");
     matches!(name, "." | "..")
 }
 
-/// A regular expression (PCRE, no anchors) that is found in a path as it came, starting with `/` and without its query,
-/// exactly if [`canonical`] refuses it.
+/// A regular expression (PCRE, without anchors) that matches a path as received, from `/` to before the query, exactly
+/// if [`canonical`] refuses it.
 pub fn refused_paths() -> String {
     let slash = "(?:/|%2[Ff])";
     let other = r"(?:[^0-9A-Fa-f]|\z)";
@@ -117,8 +117,8 @@ pub fn refused_paths() -> String {
     .join("|")
 }
 
-/// A glob for canonical paths: `*` stays inside a segment, `**` crosses segments, all else is literal. Either may match
-/// nothing.
+/// A glob for canonical paths: `*` stays inside a segment, `**` crosses segments, everything else is literal. Both also
+/// match nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PathGlob(String);
@@ -126,7 +126,7 @@ pub struct PathGlob(String);
 impl TryFrom<String> for PathGlob {
     type Error = String;
 
-    /// Reads a glob as it is written out, which is canonical already.
+    /// Parses a glob in canonical form.
     fn try_from(text: String) -> Result<Self, String> {
         let glob = Self::parse(&text).map_err(|e| format!("`{text}` is not a path: {e}"))?;
         if glob.0 == text { Ok(glob) } else { Err(format!("`{text}` is not in canonical form: `{}`", glob.0)) }
@@ -139,7 +139,7 @@ impl From<PathGlob> for String {
     }
 }
 
-/// What a glob or a path is made of.
+/// A part of a glob or a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
     /// A byte, or an escape that stays.
@@ -151,8 +151,8 @@ enum Token<'a> {
 }
 
 impl PathGlob {
-    /// Reads a glob, and writes its literals in canonical form. A `*` that is meant literally is written `%2A`, as in
-    /// the requests that it shall match.
+    /// Parses a glob and converts its literals to canonical form. Write a literal `*` as `%2A`, as in the requests that
+    /// it should match.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         if text.contains('?') {
             return Err(PathError::Query);
@@ -165,15 +165,15 @@ impl PathGlob {
         Ok(glob)
     }
 
-    /// As written in the config, canonicalised.
+    /// As written in the config, in canonical form.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// True if a path that [`canonical`] gave is one of those that are meant.
+    /// Whether a canonical path matches.
     pub fn matches(&self, canonical: &str) -> bool {
         let tokens = self.tokens();
-        // `reached[i]`: the first `i` tokens of the glob match what has been read of the path.
+        // `reached[i]`: the first `i` tokens of the glob match the part of the path that has been read.
         let mut reached = vec![false; tokens.len() + 1];
         if let Some(first) = reached.first_mut() {
             *first = true;
@@ -200,9 +200,9 @@ impl PathGlob {
         reached.last() == Some(&true)
     }
 
-    /// A regular expression (PCRE) without anchors for the path as it came: anchored on both ends, it matches the raw
-    /// paths whose canonical form the glob matches, among those that have one ([`refused_paths`]). All that is neither
-    /// letter nor digit is written `\xHH`.
+    /// A regular expression (PCRE, without anchors) for the path as received. Anchored on both ends, it matches the raw
+    /// paths whose canonical form the glob matches, among those that have one ([`refused_paths`]). Everything but
+    /// letters and digits is written `\xHH`.
     pub fn regex(&self) -> String {
         let one = |token: &Token<'_>| match token {
             Token::Segment => r"(?:[^/%]|%[0-9A-Fa-f]{2})*".to_owned(),
@@ -228,7 +228,7 @@ impl PathGlob {
     }
 }
 
-/// Wildcards match nothing, too.
+/// Wildcards also match nothing.
 fn empty_matches(tokens: &[Token<'_>], reached: &mut [bool]) {
     for (at, token) in tokens.iter().enumerate() {
         let skips = !matches!(token, Token::Literal(_)) && reached.get(at) == Some(&true);

@@ -1,4 +1,4 @@
-//! Rules about requests: what an entry says beyond host and port.
+//! Rules about requests: conditions of an entry beyond host and port.
 
 use std::collections::BTreeSet;
 
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use super::path::PathGlob;
 
-/// What requests an entry permits. A request passes if everything that is said holds.
+/// Which requests an entry permits. A request must satisfy all conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestRule {
-    /// Methods, upper case; GET brings HEAD. None is every method (with `graphql`: POST).
+    /// Methods, upper case; GET includes HEAD. `None` means all methods (with `graphql`: POST).
     pub methods: Option<BTreeSet<String>>,
-    /// Globs for the canonical path. None is every path (with `graphql`: `/graphql`).
+    /// Globs for the canonical path. `None` means all paths (with `graphql`: `/graphql`).
     pub paths: Option<Vec<PathGlob>>,
     /// Operations of a GraphQL request in a JSON body.
     pub graphql: Option<GraphqlRule>,
-    /// Protocols that a permitted request may go on in, bytes both ways that no rule reads.
+    /// Protocols that a permitted request may upgrade to. No rule reads what follows in both directions.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub upgrade: BTreeSet<Upgrade>,
-    /// Names of [`STEERING`], lower case, that go up all the same.
+    /// Names of [`STEERING`] headers, lower case, that are forwarded nevertheless.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub pass_headers: BTreeSet<String>,
 }
 
-/// A protocol that a connection can go on in (RFC 9110 7.8).
+/// A protocol that a connection can be upgraded to (RFC 9110 7.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Upgrade {
@@ -32,9 +32,9 @@ pub enum Upgrade {
     Websocket,
 }
 
-/// Names of request headers by which frameworks and proxies let a client say another method, path or host than the one that
-/// was decided on. They do not go up to hosts with rules about requests unless the entry says `pass_headers`. Compared
-/// without case, and with `_` for `-`.
+/// Request headers with which frameworks and proxies let a client set another method, path or host than those that were
+/// checked. They are not forwarded to hosts with rules about requests unless the entry permits it with `pass_headers`.
+/// Compared without case, and with `_` equal to `-`.
 pub const STEERING: [&str; 12] = [
     "x-http-method-override",
     "x-http-method",
@@ -50,7 +50,7 @@ pub const STEERING: [&str; 12] = [
     "forwarded",
 ];
 
-/// Top-level fields that an operation may select, by its type; `*` is every field, an empty set none.
+/// Top-level fields that an operation may select, by its type; `*` means all fields, an empty set none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphqlRule {
@@ -62,12 +62,12 @@ pub struct GraphqlRule {
     pub subscriptions: BTreeSet<String>,
 }
 
-/// A request's head as it came, in origin form.
+/// A request's head as received, in origin form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpRequest<'a> {
     /// The method, case-sensitive (RFC 9110 9.1).
     pub method: &'a str,
-    /// The request target, raw: path and query.
+    /// The raw request target: path and query.
     pub target: &'a str,
 }
 
@@ -84,12 +84,12 @@ pub enum GraphqlKind {
 }
 
 impl RequestRule {
-    /// True if a request may go on in another protocol.
+    /// Whether a request may upgrade to another protocol.
     pub fn permits_upgrade(&self, to: Upgrade) -> bool {
         self.upgrade.contains(&to)
     }
 
-    /// True if the rule is for this method. One with `graphql` reads a body, so it is never for GET.
+    /// Whether the rule includes this method. A rule with `graphql` reads a body, so it never includes GET.
     pub fn permits_method(&self, method: &str) -> bool {
         match (&self.methods, &self.graphql) {
             (None, None) => true,
@@ -99,7 +99,7 @@ impl RequestRule {
         }
     }
 
-    /// True if the rule is for this path, which must be canonical.
+    /// Whether the rule includes this canonical path.
     pub fn permits_path(&self, canonical: &str) -> bool {
         match &self.paths {
             Some(paths) => paths.iter().any(|glob| glob.matches(canonical)),
@@ -109,8 +109,9 @@ impl RequestRule {
 }
 
 impl GraphqlRule {
-    /// True if every one of an operation's top-level fields may be selected. `__typename`, which says nothing but the name of
-    /// the root type, needs no listing where another field of that kind is permitted (the router's `graphql.js` alike).
+    /// Whether an operation may select all of these top-level fields. `__typename`, which only returns the name of the
+    /// root type, does not need to be listed if another field of that type is permitted (like in the router's
+    /// `graphql.js`).
     pub fn permits<'a>(&self, kind: GraphqlKind, fields: impl IntoIterator<Item = &'a str>) -> bool {
         let known = match kind {
             GraphqlKind::Query => &self.queries,
@@ -122,10 +123,10 @@ impl GraphqlRule {
     }
 }
 
-/// The path of GraphQL requests unless a rule says otherwise.
+/// The path of GraphQL requests unless a rule has `paths`.
 pub const GRAPHQL_PATH: &str = "/graphql";
 
-/// True if a list of methods names this one; GET brings HEAD (RFC 9110 9.3.2).
+/// Whether a list of methods includes this one; GET includes HEAD (RFC 9110 9.3.2).
 pub(crate) fn names_method(methods: &BTreeSet<String>, method: &str) -> bool {
     methods.contains(method) || (method == "HEAD" && methods.contains("GET"))
 }

@@ -1,4 +1,4 @@
-//! Rules as the plan and the router see them, and sets of them that find the owner of a host quickly.
+//! Rules for the plan and the router, and sets of rules that quickly find those for a host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,15 +11,15 @@ use super::host::{HostName, HostPattern};
 use super::request::{GraphqlRule, RequestRule};
 use crate::source::Place;
 
-/// Name of a rule in every log line, table and explanation: where in the config it stands, e.g. `repo.allow[2]`,
-/// `server.deny[0]`, `server.repos.widgets.allow[1]`, `allow_file[7]` (the line there). Printable ASCII without
-/// quotes, so that it needs no escaping anywhere.
+/// The name of a rule in log lines, policies and explanations: its position in the config, e.g. `repo.allow[2]`,
+/// `server.deny[0]`, `server.repos.widgets.allow[1]`, `allow_file[7]` (the line there). Printable ASCII without quotes,
+/// so that it never needs escaping.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RuleId(String);
 
 impl RuleId {
-    /// Makes an id; characters outside `[A-Za-z0-9._[]-]` become `_`.
+    /// Creates an id; characters outside `[A-Za-z0-9._[]-]` become `_`.
     pub fn new(text: &str) -> Self {
         let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '[' | ']' | '-');
         Self(text.chars().map(|c| if keep(c) { c } else { '_' }).collect())
@@ -34,7 +34,7 @@ impl RuleId {
 impl TryFrom<String> for RuleId {
     type Error = String;
 
-    /// Reads an id as it is written out; nothing is replaced.
+    /// Parses an id without replacing anything.
     fn try_from(text: String) -> Result<Self, String> {
         let id = Self::new(&text);
         if id.0 == text { Ok(id) } else { Err(format!("`{text}` is not a rule id")) }
@@ -53,39 +53,39 @@ impl fmt::Display for RuleId {
     }
 }
 
-/// One entry of `allow`, `deny` or `ceiling`.
+/// An entry of `allow`, `deny` or `ceiling`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Its name.
     pub id: RuleId,
-    /// The hosts it is about.
+    /// The hosts that it matches.
     pub pattern: HostPattern,
-    /// TCP ports it names besides 80 and 443.
+    /// The TCP ports that it names besides 80 and 443.
     pub ports: BTreeSet<u16>,
-    /// The names it matches may resolve to special-purpose addresses.
+    /// Whether the names it matches may resolve to special-purpose addresses.
     pub private: bool,
-    /// What it says about requests; None is a plain entry, which permits them all.
+    /// Its conditions on requests; `None` for an entry that permits all requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestRule>,
-    /// The file and line that gave it.
+    /// Its place.
     pub from: Place,
 }
 
 impl Rule {
-    /// What it says about a GraphQL body, if it reads one.
+    /// Its conditions on a GraphQL body, if it reads one.
     pub fn graphql(&self) -> Option<&GraphqlRule> {
         self.request.as_ref()?.graphql.as_ref()
     }
 
-    /// True if an allow or ceiling entry covers this port once its pattern matches.
+    /// Whether an allow or ceiling entry covers this port, if its pattern matches.
     pub fn covers_port(&self, port: u16) -> bool {
         let web = matches!(port, 80 | 443) && !matches!(self.pattern, HostPattern::Ip(_));
         web || self.ports.contains(&port)
     }
 }
 
-/// A list of rules with an index by pattern. Entries with one pattern are one group and own a host together.
+/// A list of rules with an index by pattern. Entries with the same pattern form a group and apply together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSet {
     rules: Vec<Rule>,
@@ -98,7 +98,7 @@ impl Serialize for RuleSet {
     }
 }
 
-/// The index is made anew, so that no file can say what it is.
+/// The index is built again, so that no file can set it.
 impl<'de> Deserialize<'de> for RuleSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Vec::deserialize(deserializer).map(Self::new)
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for RuleSet {
 }
 
 impl RuleSet {
-    /// Sorts the rules by id, so that the order they were written in never matters, and indexes them.
+    /// Sorts the rules by id, so that the order in which they were written never matters, and indexes them.
     pub fn new(mut rules: Vec<Rule>) -> Self {
         rules.sort_by(|a, b| (&a.pattern, &a.id).cmp(&(&b.pattern, &b.id)));
         let mut groups: BTreeMap<HostPattern, Vec<usize>> = BTreeMap::new();
@@ -121,18 +121,18 @@ impl RuleSet {
         &self.rules
     }
 
-    /// Each distinct pattern with the rules that share it.
+    /// Each distinct pattern with its rules.
     pub fn groups(&self) -> impl Iterator<Item = (&HostPattern, Vec<&Rule>)> {
         self.groups.iter().map(|(pattern, indices)| (pattern, self.pick(indices)))
     }
 
-    /// True if a rule has just this pattern.
+    /// Whether a rule has exactly this pattern.
     pub(super) fn has(&self, pattern: &HostPattern) -> bool {
         self.groups.contains_key(pattern)
     }
 
-    /// The group of the most specific pattern that matches: exact, then the longest suffix; of `.x` and `*.x` for
-    /// one base the latter. Empty if none does.
+    /// The group of the most specific pattern that matches: exact, then the longest suffix; of `.x` and `*.x` with the
+    /// same base, the latter. Empty if none matches.
     pub fn owner(&self, host: &HostName) -> Vec<&Rule> {
         self.matching(host).next().unwrap_or_default()
     }
@@ -153,7 +153,7 @@ impl RuleSet {
             below.into_iter().chain(std::iter::once(HostPattern::Suffix(base.to_owned())))
         });
         let every = std::iter::once(HostPattern::Subdomains(String::new()));
-        // Lazy, since most callers need the first match alone.
+        // Lazy, since most callers only need the first match.
         let patterns = exact.chain(suffixes).chain(every).take_while(|_| !self.groups.is_empty());
         patterns.filter_map(|pattern| self.groups.get(&pattern).map(|indices| self.pick(indices)))
     }
@@ -163,7 +163,7 @@ impl RuleSet {
     }
 }
 
-/// The most `host:port` pairs that one router listens for.
+/// The maximum number of `host:port` pairs that a router can listen on.
 pub const MOST_NAMED_PORTS: usize = 5_000;
 
 /// Everything that decides about egress.
@@ -172,13 +172,13 @@ pub const MOST_NAMED_PORTS: usize = 5_000;
 pub struct Policy {
     /// What repo and server permit together.
     pub allow: RuleSet,
-    /// What the server forbids, whatever else matches.
+    /// What the server denies, whatever else matches.
     pub deny: RuleSet,
-    /// If there, what the server permits at most. An empty one permits nothing.
+    /// If present, the most that can be permitted. An empty one permits nothing.
     pub ceiling: Option<RuleSet>,
-    /// Special-purpose ranges that the server says may be reached.
+    /// Special-purpose ranges that the server makes reachable.
     pub reachable: Vec<IpNet>,
-    /// What the router adds to requests, by name.
+    /// The credentials that the router inserts, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<Credential>,
 }

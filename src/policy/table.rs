@@ -1,7 +1,7 @@
 //! The decision as a table: what a router with exact and suffix lookups needs to agree with [`Policy::decide`].
 //!
-//! Decisions change only at names that some rule's pattern spells out. So it is enough to decide at each of those
-//! names, and once for everything below each suffix; a lookup of the most specific row then equals deciding afresh.
+//! Decisions only change at names in some rule's pattern. So it is enough to decide at each of those names, and once
+//! for everything below each suffix. A lookup of the most specific row then equals a new decision.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,20 +13,20 @@ use super::decision::{Decision, Reason, Tier, Verdict};
 use super::host::{HostName, HostPattern};
 use super::rule::{Policy, RuleSet};
 
-/// The hosts that one row of a table is about.
+/// The hosts that a row of a table is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Scope {
-    /// Every subdomain of a name that no other row covers; of the empty name, every host.
+    /// Every subdomain of a name that no other row covers; for the empty name, every host.
     Below(String),
     /// One host.
     Host(HostName),
-    /// Every IPv4 address that no other row covers. No pattern for names matches an address, not even `*`.
+    /// Every IPv4 address that no other row covers. Patterns for names never match an address, not even `*`.
     Addresses,
     /// One address.
     Address(Ipv4Addr),
 }
 
-/// One row: the decision is the same for every host of the scope.
+/// A row: the decision is the same for every host of the scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The hosts.
@@ -36,8 +36,8 @@ pub struct Row {
 }
 
 impl Policy {
-    /// [`Policy::decide`] for one port as a table, sorted by scope; the first row is for hosts that no rule names.
-    /// The scopes are the same for every port.
+    /// [`Policy::decide`] for a port as a table, sorted by scope. The first row is for hosts that no rule names. The
+    /// scopes are the same for every port.
     pub fn table(&self, port: u16) -> Vec<Row> {
         let decide = |scope: Scope| Row {
             decision: match scope.target() {
@@ -49,7 +49,7 @@ impl Policy {
         self.scopes().into_iter().map(decide).collect()
     }
 
-    /// True if some host that a pattern matches is allowed on a port.
+    /// Whether some host that a pattern matches is allowed on a port.
     pub fn reaches(&self, pattern: &HostPattern, port: u16) -> bool {
         let matched = |scope: &Scope| match scope.target() {
             Some(Target::Name(name)) => pattern.matches(&name),
@@ -62,7 +62,7 @@ impl Policy {
         }
     }
 
-    /// The lists of rules that there are.
+    /// The lists of rules.
     fn sets(&self) -> impl Iterator<Item = &RuleSet> {
         [Some(&self.allow), Some(&self.deny), self.ceiling.as_ref()].into_iter().flatten()
     }
@@ -79,7 +79,7 @@ impl Policy {
                 }
                 HostPattern::Subdomains(base) => scopes.extend([Scope::Below(base.clone())]),
                 HostPattern::Ip(IpAddr::V4(address)) => scopes.extend([Scope::Address(*address)]),
-                // The router has no IPv6, so `decide` never gets as far as such a rule.
+                // The router has no IPv6, so `decide` never reaches such a rule.
                 HostPattern::Ip(IpAddr::V6(_)) => {}
             }
         }
@@ -88,8 +88,8 @@ impl Policy {
 }
 
 impl Policy {
-    /// True if a name lies further below the base of its row than the wildcard of a certificate reaches: one label, and
-    /// no client takes `*.com`. So does every name where the row is for too many hosts to have a certificate at all.
+    /// Whether a name is further below the base of its row than a certificate's wildcard reaches: one label, and
+    /// clients do not accept `*.com`. Always true if the row covers too many hosts for any certificate.
     pub(super) fn is_too_deep(&self, name: &HostName) -> bool {
         let names = |pattern: &HostPattern| {
             self.sets().any(|set| set.has(pattern)) || self.credentials.iter().any(|c| c.scopes.contains(pattern))
@@ -105,7 +105,7 @@ impl Policy {
 }
 
 impl Row {
-    /// The decision about hosts further below the base of the row than one label, where it is another one.
+    /// The decision about hosts more than one label below the base of the row, if it differs.
     pub fn deeper(&self) -> Option<Decision> {
         let deep = matches!(self.scope, Scope::Below(_)) && self.decision.tier == Tier::Inspected;
         deep.then(|| Decision {
@@ -120,7 +120,7 @@ impl Row {
 }
 
 impl Scope {
-    /// What to decide about; none for addresses that no rule names.
+    /// An example to decide about; `None` for addresses that no rule names.
     fn target(&self) -> Option<Target> {
         match self {
             Self::Below(base) => Some(Target::Name(HostName::any_below(base))),
@@ -297,7 +297,7 @@ mod tests {
             let open = policy([allow.clone(), Vec::new(), Vec::new()], false).decide(&host, port);
             let within = policy([ceiling, Vec::new(), Vec::new()], false).decide(&host, port);
             if capped.verdict == Verdict::Allow {
-                // A list that spells a host out gives it a certificate of its own, which it may lack in the other.
+                // A list that names a host gives it a certificate of its own, which it may not have in the other list.
                 let names = |one: &Decision| one.verdict == Verdict::Allow || one.reason == Reason::TooDeep;
                 prop_assert!(names(&open));
                 prop_assert!(names(&within), "R-72: both must name it");

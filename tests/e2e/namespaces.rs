@@ -171,7 +171,7 @@ fn who_needs_user_namespaces_gets_them_from_the_server_and_protected_paths_are_w
         with_git(&sandbox);
         let output = sandbox.run(&["unshare", "-Ur", "id", "-u"]);
         assert_eq!((code(&output), text(&output.stdout)), (0, "0\n".to_owned()), "{}", text(&output.stderr));
-        assert!(text(&output.stderr).contains("watched, not held"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("watched, but not mounted over"), "{}", text(&output.stderr));
 
         let attack = format!("python3 -c '{MOVE}'; sleep 60");
         let output = sandbox.run(&["sh", "-c", &attack]);

@@ -1,9 +1,10 @@
-//! Settings of git that make it execute, include or fetch something.
+//! git settings that make git execute, include or fetch something.
 
 use super::syntax::{Setting, settings};
 
-/// Section and name, lower case; `*` is any. `true` where git executes by itself, in commands as plain as `git status`,
-/// `git log` or `git fetch`; `false` where a person asks for it by name, or where it only changes whom git talks to.
+/// Section and name, lower case; `*` matches any. `true` if git acts on it without being asked, in commands as plain as
+/// `git status`, `git log` or `git fetch`; `false` if a person has to ask for it by name, or if it only changes which
+/// server git talks to.
 const EXECUTING: [(&str, &str, bool); 52] = [
     ("core", "hookspath", true),
     ("core", "fsmonitor", true),
@@ -64,7 +65,7 @@ pub fn executing(text: &str) -> Vec<String> {
     shown(text, |_| true)
 }
 
-/// The same, of those that git acts on by itself.
+/// Those that git acts on without being asked.
 pub fn executing_unasked(text: &str) -> Vec<String> {
     shown(text, |unasked| unasked)
 }
@@ -74,7 +75,7 @@ fn shown(text: &str, wanted: impl Fn(bool) -> bool) -> Vec<String> {
     found.map(|setting| format!("{} = {}", setting.key(), setting.value)).collect()
 }
 
-/// True for a setting that git acts on by itself.
+/// Whether git acts on a setting without being asked.
 pub(super) fn is_unasked(setting: &Setting) -> bool {
     kind(setting) == Some(true)
 }

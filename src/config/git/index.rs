@@ -1,5 +1,5 @@
-//! What an index lists (gitformat-index(5)): the directories with tracked files, and the gitlinks, whose repositories
-//! `git status` goes into.
+//! Reads git's index (gitformat-index(5)): the directories with tracked files, and the gitlinks, whose repositories
+//! `git status` enters.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,37 +9,37 @@ use std::path::{Path, PathBuf};
 use crate::config::disk::Tree;
 use crate::config::tags::words;
 
-/// What is read of an index.
+/// The content of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
     /// Directories with tracked files, relative to the worktree, without the worktree itself.
     pub directories: BTreeSet<PathBuf>,
     /// Paths of gitlinks.
     pub gitlinks: BTreeSet<PathBuf>,
-    /// The rest of the entries is in a `sharedindex.*` beside this file.
+    /// The other entries are in a `sharedindex.*` next to this file.
     pub is_split: bool,
 }
 
 impl Index {
-    /// Adds what another file lists.
+    /// Adds the content of another file.
     pub fn extend(&mut self, other: Self) {
         self.directories.extend(other.directories);
         self.gitlinks.extend(other.gitlinks);
     }
 }
 
-/// Bytes of an entry before its object id: two times, device, inode, mode, owner, group, size.
+/// The size of an entry's fields before its object id: two times, device, inode, mode, owner, group, size.
 const STAT: usize = 40;
 
-/// Bytes of an index file. One of a million files has about 100 MB.
+/// The maximum size of an index file. One with a million entries has about 100 MB.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Names beside an index.
+/// The maximum number of names next to an index.
 const NAMES: usize = 4096;
 
 const GITLINK: u32 = 0o160_000;
 
-/// Reads an index; `hash` is the length of object ids, 20 or 32. None if it is not one that git would read.
+/// Parses an index; `hash` is the length of object ids, 20 or 32. `None` if git would not read it.
 fn index(bytes: &[u8], hash: usize) -> Option<Index> {
     let mut reader = Reader { bytes, at: 0 };
     let signature = reader.take(4)?;
@@ -63,7 +63,7 @@ fn index(bytes: &[u8], hash: usize) -> Option<Index> {
         } else {
             name.clear();
             name.extend_from_slice(reader.until_nul()?);
-            // One to eight NULs, so that the entry's length is a multiple of eight; one has been read.
+            // One to eight NULs pad the entry to a multiple of eight bytes; one has been read.
             let read = reader.at - start - 1;
             reader.take((read / 8 + 1) * 8 - read - 1)?;
         }
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    /// git's offset encoding (gitformat-pack(5)): seven bits a byte, the most significant first, plus one each.
+    /// git's offset encoding (gitformat-pack(5)): seven bits per byte, the most significant first, plus one each.
     fn varint(&mut self) -> Option<usize> {
         let mut byte = *self.take(1)?.first()?;
         let mut value = usize::from(byte & 0x7f);
@@ -136,7 +136,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the index of a repository, with the shared part of a split one. An error says why nobody knows what it lists.
+/// Reads the index of a repository, including the shared part of a split one. The error says why its content is
+/// unknown.
 pub fn read_index(tree: &Tree, git_dir: &Path, sha256: bool) -> Result<Index, String> {
     let hash = if sha256 { 32 } else { 20 };
     let read = |path: &Path| {

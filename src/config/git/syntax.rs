@@ -1,17 +1,18 @@
-//! The text of a git config file (git-config(1), "Syntax"), read without git.
+//! Parses the text of a git config file (git-config(1), "Syntax") without git.
 //!
-//! More generous than git: a line that makes git give up is skipped, so whatever git obeys is here, and perhaps more.
+//! More lenient than git: a line at which git would stop is skipped, so everything that git uses is found, and perhaps
+//! more.
 
-/// One setting.
+/// A setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Section, lower case.
+    /// The section, lower case.
     pub section: String,
-    /// Subsection, as written.
+    /// The subsection, as written.
     pub subsection: Option<String>,
-    /// Name, lower case.
+    /// The name, lower case.
     pub name: String,
-    /// Value without quotes, escapes and comments; `true` where only the name is written.
+    /// The value without quotes, escapes and comments; `true` if only the name is written.
     pub value: String,
 }
 
@@ -24,13 +25,13 @@ impl Setting {
         }
     }
 
-    /// True if this is `section.name`, whatever the subsection.
+    /// Whether this is `section.name`, whatever the subsection.
     pub fn is(&self, section: &str, name: &str) -> bool {
         self.section == section && self.name == name
     }
 }
 
-/// Every setting, in the order of the text.
+/// Returns all settings, in the order of the text.
 pub fn settings(text: &str) -> Vec<Setting> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     let mut reader = Reader { rest: &text };
@@ -75,7 +76,7 @@ impl Reader<'_> {
         self.rest = self.rest.find('\n').map_or("", |at| &self.rest[at..]);
     }
 
-    /// `[section]`, `[section "Sub"]`, or the old `[section.sub]`; a broken one ends with its line.
+    /// `[section]`, `[section "Sub"]`, or the old `[section.sub]`; a malformed one ends with its line.
     fn header(&mut self) -> (String, Option<String>) {
         self.advance('[');
         let (mut section, mut subsection, mut quoted) = (String::new(), None::<String>, false);
@@ -117,7 +118,7 @@ impl Reader<'_> {
             match c {
                 '\n' => break,
                 '\\' => match self.take() {
-                    // The line goes on.
+                    // The value continues on the next line.
                     Some('\n') | None => continue,
                     Some('n') => value.push('\n'),
                     Some('t') => value.push('\t'),

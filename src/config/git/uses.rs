@@ -1,8 +1,8 @@
-//! What git on this host uses of a workspace: everything that it obeys, whoever wrote it.
+//! Finds everything in a workspace that git on this host uses.
 //!
-//! Read without git, since the workspace is a stranger's: repositories from the workspace's own on, their settings with
-//! all that these include, hooks, the pointers between repositories, gitlinks. Where git chooses (the condition of an
-//! `includeIf`, the last of several values), all of it counts.
+//! git is not called, since a stranger controls the workspace. Starting at the workspace, this finds repositories,
+//! their settings with all included files, hooks, the pointers between repositories, and gitlinks. If git would choose
+//! (the condition of an `includeIf`, the last of several values), all choices count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,55 +16,55 @@ use crate::config::read::shorten;
 use crate::config::resolved::{Repository, Stand};
 use crate::config::tags::words;
 
-/// Repositories that are looked into.
+/// The maximum number of repositories.
 const REPOSITORIES: usize = 256;
 
-/// Config files that are read, those of the user once for each repository.
+/// The maximum number of config files, counting the user's once per repository.
 const CONFIGS: usize = 2048;
 
-/// Words of commands in settings that are looked up.
+/// The maximum number of words in commands that are looked up.
 const COMMANDS: usize = 4096;
 
-/// Names of a directory below `modules` or `worktrees` that are looked at.
+/// The maximum number of names in a directory below `modules` or `worktrees`.
 const NAMES: usize = 4096;
 
-/// Bytes of a config file.
+/// The maximum size of a config file.
 const CONFIG_BYTES: u64 = 1 << 20;
 
-/// How a name is treated.
+/// How to protect a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::config) enum Want {
-    /// Kept as it is, if it is there.
+    /// Keep it as it is, if it exists.
     IfThere,
-    /// The same; where it is not there, nobody may make it.
+    /// Keep it as it is; if it does not exist, the command must not create it.
     Watched,
-    /// The same; where it is not there, an empty one changes nothing for git, and is put there.
+    /// Keep it as it is; if it does not exist, create an empty one, which does not change anything for git.
     Held(Stand),
 }
 
-/// All that git uses of a workspace.
+/// Everything that git uses in a workspace.
 #[derive(Debug, Default)]
 pub(in crate::config) struct Uses {
     /// Paths in the workspace.
     pub(in crate::config) paths: BTreeMap<PathBuf, Want>,
     /// The repositories.
     pub(in crate::config) repositories: Vec<Repository>,
-    /// What could not be looked at, and why.
+    /// What could not be examined, and why.
     pub(in crate::config) unknown: Vec<String>,
 }
 
-/// Where git's own settings come from.
+/// Where to find git's own settings.
 pub(in crate::config) struct Around<'a> {
     pub(in crate::config) disk: &'a dyn Disk,
     /// The workspace, canonical.
     pub(in crate::config) root: &'a Path,
     /// `$HOME`, canonical.
     pub(in crate::config) home: Option<&'a Path>,
-    /// The user's and the machine's config files.
+    /// The user's and the system's config files.
     pub(in crate::config) global: &'a [PathBuf],
 }
 
-/// Looks.
+/// Finds everything.
 pub(in crate::config) fn uses(around: &Around<'_>) -> Uses {
     let tree = match around.disk.tree(around.root) {
         Ok(tree) => tree,
@@ -85,7 +85,7 @@ struct Finder<'a> {
     found: Uses,
     /// Config files that were read.
     configs: usize,
-    /// Words of commands that were looked at.
+    /// Words of commands that were looked up.
     commands: usize,
     worktrees: BTreeSet<PathBuf>,
 }
@@ -95,11 +95,11 @@ struct Finder<'a> {
 struct Scope<'a> {
     /// The worktree, absolute.
     worktree: Option<&'a Path>,
-    /// The repository, where there is no worktree.
+    /// The repository, if there is no worktree.
     bare: Option<&'a Path>,
 }
 
-/// What the settings of a repository say about the repository itself.
+/// What a repository's settings say about itself.
 #[derive(Default)]
 struct Said {
     worktree: Option<String>,
@@ -123,12 +123,12 @@ impl Finder<'_> {
     fn kind(&mut self, path: &Path) -> Option<Kind> {
         match self.tree.look(path) {
             Ok(seen) => seen.map(|seen| seen.kind),
-            // A link on the way: whoever asks for the path itself is told.
+            // There is a link on the way, which is reported for the path itself.
             Err(_) => Some(Kind::Link),
         }
     }
 
-    /// A directory that git may be called in: the workspace, or what a gitlink names.
+    /// A directory in which git may be called: the workspace, or the target of a gitlink.
     fn worktree(&mut self, worktree: &Path) {
         if !self.worktrees.insert(worktree.to_owned()) {
             return;
@@ -141,7 +141,8 @@ impl Finder<'_> {
                 if self.is_bare(worktree) {
                     self.repository(Path::new(""), None);
                 } else {
-                    // The repository may be one around the workspace; its settings are out of reach, the user's are not.
+                    // The repository may be one around the workspace. The command cannot reach its settings, but may
+                    // affect what the user's settings name.
                     let root = self.around.root;
                     self.config(None, Scope { worktree: Some(root), bare: None });
                 }
@@ -157,13 +158,13 @@ impl Finder<'_> {
         }
     }
 
-    /// As git tells a repository (`is_git_directory`).
+    /// Whether git would treat this as a repository (`is_git_directory`).
     fn is_bare(&mut self, directory: &Path) -> bool {
         let mut has = |name: &str| self.kind(&directory.join(name)).is_some();
         has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
     }
 
-    /// Where a one-line file leads, if that is inside the workspace.
+    /// The target of a one-line file, if it is inside the workspace.
     fn pointer(&mut self, file: &Path, before: &str, base: &Path) -> Option<PathBuf> {
         let text = match self.tree.read(file, CONFIG_BYTES) {
             Ok(bytes) => String::from_utf8(bytes).ok()?,
@@ -184,7 +185,7 @@ impl Finder<'_> {
         if self.found.repositories.len() == REPOSITORIES {
             return self.unknown(git_dir, &format!("more than {REPOSITORIES} repositories"));
         }
-        // The place is taken first: repositories that lead to each other are looked at once.
+        // Recorded first, so that repositories that refer to each other are examined once.
         let at = self.found.repositories.len();
         let placeholder = Repository { git_dir: git_dir.to_owned(), worktree: worktree.clone(), sha256: false };
         self.found.repositories.push(placeholder);
@@ -212,7 +213,7 @@ impl Finder<'_> {
         }
     }
 
-    /// What a repository's own files say of itself.
+    /// What a repository's own files say about it.
     fn said(&mut self, git_dir: &Path, common: &Path) -> Said {
         let mut said = Said::default();
         let root = self.around.root;
@@ -229,7 +230,7 @@ impl Finder<'_> {
         said
     }
 
-    /// Config, hooks and all that they name.
+    /// Config, hooks and everything that they name.
     fn settings(&mut self, git_dir: &Path, common: &Path, worktree: Option<&Path>, has_own: bool) {
         self.want(common.join("config"), Want::Held(Stand::File));
         self.want(common.join("hooks"), Want::Held(Stand::Directory));
@@ -293,7 +294,7 @@ impl Finder<'_> {
         Some(path)
     }
 
-    /// A path as git reads one: `~/` is the home directory, everything relative starts at `base`.
+    /// Resolves a path as git does: `~/` is the home directory, relative paths start at `base`.
     fn expand(&self, value: &str, base: &Path) -> Option<PathBuf> {
         match value.strip_prefix("~/") {
             Some(rest) => Some(plain(&self.around.home?.join(rest))),
@@ -316,7 +317,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The files of the workspace that a command line names: git executes them as they are.
+    /// The files of the workspace that a command line names, which git executes.
     fn command(&mut self, value: &str, base: &Path) {
         for word in
             value.split(|c: char| c.is_whitespace() || "!\"'();&|<>=".contains(c)).filter(|word| !word.is_empty())
@@ -333,7 +334,7 @@ impl Finder<'_> {
         }
     }
 
-    /// `git status` goes into the repositories that the index names.
+    /// `git status` enters the repositories that the index names.
     fn gitlinks(&mut self, git_dir: &Path, worktree: Option<&Path>, sha256: bool) {
         let Some(worktree) = worktree else { return };
         match read_index(self.tree, git_dir, sha256) {
@@ -346,7 +347,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Submodules' repositories, whose names may have slashes in them.
+    /// Submodules' repositories, whose names may contain slashes.
     fn modules(&mut self, directory: &Path, depth: usize) {
         for name in self.directories(directory) {
             let path = directory.join(name);
@@ -360,7 +361,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Worktrees outside of the workspace whose repository is in it. Those inside are the command's own to make and remove.
+    /// Worktrees outside of the workspace whose repository is inside. The command may create and remove those inside.
     fn linked_worktrees(&mut self, directory: &Path, has_config: bool) {
         for name in self.directories(directory) {
             let path = directory.join(name);

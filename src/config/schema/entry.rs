@@ -1,21 +1,21 @@
-//! An entry of a list of hosts in the schemas.
+//! An entry of a list of hosts, in the schemas.
 
 use schemars::JsonSchema;
 
 use super::Items;
 
 /// A host: `example.com` (this host, ports 80 and 443), `.example.com` (it and every subdomain), `*.example.com`
-/// (subdomains only), `example.com:5432` (this host, TCP port 5432 too), or a mapping that says more.
+/// (subdomains only), `example.com:5432` (this host, and also TCP port 5432), or a mapping with more options.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(super) enum Entry {
     /// A host, or a host and a port.
     Text(String),
-    /// A host and what else is to be said about it.
+    /// A host and its options.
     Mapping(EntryMapping),
 }
 
-/// A host and what else is to be said about it.
+/// A host and its options.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct EntryMapping {
@@ -23,24 +23,27 @@ pub(super) struct EntryMapping {
     host: String,
     /// TCP ports besides 80 and 443.
     ports: Option<Vec<Port>>,
-    /// True if the host may resolve to private addresses. In a repo file it needs the server's `allow_private`. Default:
-    /// false.
+    /// True if the host may resolve to private addresses. In a repo file, this needs `allow_private` in the server
+    /// file. Default: false.
     private: Option<bool>,
-    /// True if a pattern as wide as `*.com` is meant. Default: false.
+    /// Permits a pattern as wide as `*.com`. Default: false.
     broad: Option<bool>,
-    /// Methods of requests that may be sent, upper case; GET brings HEAD. Missing: all. The host is then decrypted.
+    /// Request methods that are permitted, in upper case; GET includes HEAD. Missing: all. The host is then decrypted.
     methods: Option<Items>,
-    /// Paths that may be requested; `*` stays in a segment, `**` does not. Missing: all. The host is then decrypted.
+    /// Paths that are permitted; `*` stays inside a segment, `**` crosses segments. Missing: all. The host is then
+    /// decrypted.
     paths: Option<Items>,
-    /// GraphQL operations that may be sent, on `/graphql` unless `paths` says otherwise. The host is then decrypted.
+    /// GraphQL operations that are permitted, on `/graphql` unless `paths` is set. The host is then decrypted.
     graphql: Option<Graphql>,
-    /// What a permitted request may turn into: `websocket`, whose messages are not checked. Missing: nothing.
+    /// Protocols that a permitted request may upgrade to: `websocket`, whose messages are not checked. Missing: none.
     upgrade: Option<Items>,
-    /// Headers like `x-forwarded-host`, which name another host, path or method, that may pass. Missing: none.
+    /// Headers such as `x-forwarded-host`, which can set another host, path or method, that are forwarded. Missing:
+    /// none.
     pass_headers: Option<Items>,
 }
 
-/// Top-level fields that GraphQL operations may select, by their own names; `*` is every field, a missing list none.
+/// Top-level fields that GraphQL operations may select, by their names in the schema; `*` means every field, a missing
+/// list none.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct Graphql {

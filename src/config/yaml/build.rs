@@ -1,4 +1,4 @@
-//! Parser events to a tree.
+//! Builds a tree from parser events.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use super::{Anchors, Key, Kind, LIMITS, Node, Tag, scalar, syntax, too_complex};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{FileId, Span};
 
-/// A list or mapping whose end has not come yet.
+/// A list or mapping that has not ended yet.
 struct Open {
     anchor: usize,
     span: Span,
-    /// Nodes and levels inside so far.
+    /// The number of nodes and levels inside so far.
     nodes: usize,
     depth: usize,
     content: Content,
@@ -25,7 +25,7 @@ enum Content {
 /// What the next value of a mapping belongs to.
 enum Slot {
     Key(Key),
-    /// A key that has been reported; its value is read and dropped.
+    /// A key that has been reported; its value is parsed and dropped.
     Dropped,
 }
 
@@ -49,13 +49,13 @@ impl<'a> Builder<'a> {
         Self { file, text, diagnostics, open: Vec::new(), root: None, anchors, nodes: 0, aliases: 0, documents: 0 }
     }
 
-    /// The tree; an empty stream is null.
+    /// Returns the tree; an empty stream is null.
     pub(super) fn finish(self) -> Node {
         let nowhere = Span { file: self.file, start: 0, end: 0 };
         self.root.unwrap_or_else(|| Node::new(Kind::Null, nowhere))
     }
 
-    /// Takes one event. An error ends the reading of the file.
+    /// Handles an event. After an error, the rest of the file is not parsed.
     pub(super) fn event(&mut self, event: Event<'_>, at: &ParserSpan) -> Step {
         let span = self.span(at);
         match event {
@@ -91,7 +91,7 @@ impl<'a> Builder<'a> {
         let range = at.byte_range().unwrap_or(0..0);
         let start = range.start.min(self.text.len());
         let end = range.end.clamp(start, self.text.len());
-        // Block scalars and collections end after their line feeds; a caret should not.
+        // Block scalars and collections end after their line feeds, but a caret should not.
         let used = self.text.get(start..end).map_or(end, |t| start + t.trim_end().len());
         Span { file: self.file, start, end: used }
     }
@@ -145,7 +145,7 @@ impl<'a> Builder<'a> {
         Node::new(Kind::Broken, span)
     }
 
-    /// Lists and mappings take no tags; theirs is reported and otherwise ignored.
+    /// Lists and mappings cannot have tags. A tag is reported and otherwise ignored.
     fn untagged(&mut self, tag: Option<&ParserTag>, at: &ParserSpan) {
         if let Some(tag) = tag {
             let span = at.tag_span().map_or_else(|| self.span(at), |t| self.span(&t));
@@ -192,19 +192,19 @@ impl<'a> Builder<'a> {
         if self.open.len() + depth > LIMITS.depth {
             return Err(too_complex(span, format!("nested deeper than {} levels", LIMITS.depth)));
         }
-        // Counted before it is copied, so that a bomb costs nothing.
+        // Counted before it is copied, so that alias bombs cost nothing.
         self.count(nodes, span)?;
         let Some((node, ..)) = self.anchors.get(&id) else { return Ok(()) };
         let copy = Node { span, ..node.clone() };
         self.complete(copy, 0, nodes, depth)
     }
 
-    /// True if the next node would be the key of a mapping.
+    /// Whether the next node would be the key of a mapping.
     fn in_key(&self) -> bool {
         matches!(self.open.last(), Some(Open { content: Content::Map { key: None, .. }, .. }))
     }
 
-    /// Puts a finished node where it belongs. `nodes` and `depth` count what is in it.
+    /// Adds a finished node where it belongs. `nodes` and `depth` count its content.
     fn complete(&mut self, node: Node, anchor: usize, nodes: usize, depth: usize) -> Step {
         let is_key = self.in_key();
         if anchor != 0 {

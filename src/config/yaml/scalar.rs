@@ -1,5 +1,5 @@
-//! What a plain scalar means: YAML 1.2.2, 10.3.2 (core schema), with the spellings that people read differently set
-//! apart.
+//! What a plain scalar means: YAML 1.2.2, 10.3.2 (core schema), except that spellings that people read differently are
+//! separate.
 
 use super::Kind;
 

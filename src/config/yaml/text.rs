@@ -1,4 +1,4 @@
-//! Bytes to text, and the characters that no config file may have.
+//! Converts bytes to text, and finds characters that config files must not contain.
 
 use super::syntax;
 use crate::diagnostic::Diagnostic;
@@ -8,15 +8,15 @@ use crate::visible::is_hidden;
 /// The bytes are not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotUtf8 {
-    /// The first byte that is none, counted from 0 in the file.
+    /// The offset of the first invalid byte.
     pub offset: usize,
     /// That byte.
     pub byte: u8,
-    /// The file with such bytes replaced; the same as the file up to `offset`.
+    /// The file with invalid bytes replaced; identical to the file up to `offset`.
     pub lossy: String,
 }
 
-/// The text of a file: a byte order mark is dropped and CRLF becomes LF, so that columns and lines are those that an
+/// The text of a file: without a byte order mark and with CRLF as LF, so that lines and columns are those that an
 /// editor shows.
 pub fn normalise(bytes: &[u8]) -> Result<String, NotUtf8> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -30,7 +30,7 @@ pub fn normalise(bytes: &[u8]) -> Result<String, NotUtf8> {
     }
 }
 
-/// Finds the first character that hides or reorders text (a reviewer must see what the parser sees).
+/// Finds the first character that hides or reorders text, since a reviewer must see what the parser sees.
 pub(super) fn check(file: FileId, text: &str) -> Option<Diagnostic> {
     let bad = |c: char| (is_hidden(c) && !matches!(c, '\t' | '\n')) || matches!(c, '\u{fffe}' | '\u{ffff}');
     let (start, found) = text.char_indices().find(|&(_, c)| bad(c))?;

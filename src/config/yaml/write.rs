@@ -1,8 +1,8 @@
-//! Writing YAML that podman reads back as it was meant (podman decodes a stream twice, with two readers).
+//! Writes YAML that podman reads back unchanged (podman decodes a stream twice, with two parsers).
 
 use serde::Serialize;
 
-/// Serialises a value; long lines stay one line, since folded blocks are unreadable in a review.
+/// Serializes a value. Long lines are not folded, since folded blocks are hard to review.
 pub fn write(value: &impl Serialize) -> Result<String, String> {
     let options = serde_yaml::ser_options! { folded_wrap_chars: usize::MAX };
     serde_yaml::to_string_with_options(value, options).map_err(|error| error.to_string())
