@@ -1,4 +1,4 @@
-//! Answers on their way down: as they came, or cleared of values.
+//! Responses on their way to the client: unchanged, or cleared of credentials.
 
 use super::clear::{Clearer, Replacer};
 use super::exchange::{Lost, data};
@@ -12,7 +12,7 @@ pub(super) struct Passing<'a> {
 }
 
 impl<'a> Passing<'a> {
-    /// What an answer's head becomes, and how its body passes.
+    /// The client's version of a response's head, and how its body is passed on.
     pub(super) fn new(
         mut answer: Answer,
         method: &str,
@@ -78,7 +78,7 @@ impl<'a> Passing<'a> {
     }
 }
 
-/// Clears a head: each field, and a reason phrase is the standard one.
+/// Clears a head: each field is cleared, and the reason phrase becomes the standard one.
 pub(super) fn clear_head(answer: &mut Answer, replacer: &Replacer) {
     standard_reason(answer);
     replacer.fields(&mut answer.headers);

@@ -1,4 +1,4 @@
-//! GitHub's API, as the router itself asks it: by name, through the session's own guard, over verified TLS.
+//! Requests of the router itself to GitHub's API: by name, through the session's own guard, over verified TLS.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::upstream::{Host, Plain, Target, Upstream};
 use super::worker::Worker;
 use crate::policy::{HostName, Verdict};
 
-/// How long an answer may take, everything included.
+/// How long a request may take in total.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of an answer's body.
+/// The maximum size of a response's body.
 const LARGEST: usize = 8 << 20;
 
-/// One thread's way to it.
+/// A thread's access to the API.
 pub(super) struct Asker(pub(super) Rc<Worker>);
 
 impl Api for Asker {
@@ -33,7 +33,7 @@ impl Asker {
         let live = self.0.shared.current.get();
         let decision = live.file.policy.decide(name.as_str(), port);
         let private = decision.verdict == Verdict::Allow && decision.private;
-        // Never shared with a request of the agent's.
+        // Never shared with a request of the agent.
         let credentials = vec!["(the router's own)".to_owned()];
         let target = Target { host: Host::Name(name), port, private, tls: true, credentials };
         let connected = self.0.dialer.connect(&live, &target, false, true).await;

@@ -1,7 +1,8 @@
-//! Answers without values: every form of a value becomes the same form of its surrogate, while the body streams.
+//! Clears responses of credentials: every form of a value becomes the same form of its surrogate, while the body
+//! streams.
 //!
-//! An answer that cannot be read does not pass. An `ETag` stays as it is: what takes the place of a value is the same for the
-//! whole session, so a validator still tells whether the host's representation has changed.
+//! A response that cannot be parsed is not passed on. An `ETag` is not changed: a value is replaced by the same
+//! surrogate during the whole session, so a validator still shows whether the host's representation has changed.
 
 mod decode;
 mod replace;
@@ -12,14 +13,15 @@ pub use self::replace::Replacer;
 pub(super) use self::replace::Scanner;
 use super::credential::Field;
 
-/// Why an answer does not pass. The connection must end so that the client sees it: without a clean end of the body.
+/// Why a response is not passed on. The connection must end without a clean end of the body, so that the client
+/// notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// A Content-Encoding that cannot be read.
+    /// An unsupported Content-Encoding.
     Encoding,
-    /// The body is not what its Content-Encoding says, or ends too early; or a frame is malformed.
+    /// The body does not match its Content-Encoding, ends too early, or has a malformed frame.
     Malformed,
-    /// A value stands in a packed body whose bytes must not change.
+    /// There is a value in a compressed body whose bytes must not change.
     Value,
 }
 
@@ -34,29 +36,29 @@ impl Unreadable {
     }
 }
 
-/// What `out` of one call grows to at most, but for what was held back before.
+/// How large `out` may grow in one call, apart from what was held back before.
 const STEP: usize = 32 << 10;
 
-/// Clears the body of one answer.
+/// Clears the body of a response.
 #[derive(Debug)]
 pub struct Clearer(Way);
 
 #[derive(Debug)]
 enum Way {
-    /// There is nothing to read.
+    /// There is nothing to clear.
     Untouched,
-    /// Unpacked, if it is packed, and replaced.
+    /// The body is decompressed, if necessary, and values are replaced.
     Replaced { chain: Chain, scanner: Scanner, unpacked: Vec<u8> },
-    /// Packed bytes pass once what they hold was looked at.
+    /// Compressed bytes are passed on once their content has been checked.
     Checked { chain: Chain, scanner: Scanner, unpacked: Vec<u8>, waiting: Vec<u8> },
 }
 
 impl Clearer {
-    /// For the answer to a request with this method. Clears its header fields, and takes those out that are not true of the
-    /// body any more.
+    /// Prepares for the response to a request with this method. Clears its header fields, and removes those that would
+    /// no longer be true of the body.
     ///
-    /// Answers of a host with AWS keys alone keep their length and their bytes, which SDKs compare with checksums. gRPC
-    /// messages say how long they are, so theirs are replaced by as many bytes.
+    /// Responses of a host that only has AWS keys keep their length and their bytes, since SDKs verify checksums. gRPC
+    /// messages contain their length, so values in them are replaced by the same number of bytes.
     pub fn new(replacer: &Replacer, method: &str, status: u16, headers: &mut Vec<Field>) -> Result<Self, Unreadable> {
         replacer.fields(headers);
         if method == "HEAD" || matches!(status, 100..=199 | 204 | 304) {
@@ -66,7 +68,7 @@ impl Clearer {
         let grpc = named(b"content-type").any(|(_, kind)| starts_with_word(kind, b"application/grpc"));
         let values: Vec<&[u8]> = named(b"content-encoding").map(|(_, value)| value.as_slice()).collect();
         let keeps = replacer.keeps_length();
-        // A bucket holds whatever its owner called its objects' encoding; AWS itself packs nothing.
+        // The owner of a bucket chooses its objects' encoding; AWS itself does not compress anything.
         let codings = Coding::read(&values, keeps && status < 300)?;
         let chain = Chain::new(&codings);
         let scanner = Scanner::new(replacer, keeps || grpc);
@@ -82,7 +84,7 @@ impl Clearer {
         Ok(Self(Way::Replaced { chain, scanner, unpacked }))
     }
 
-    /// True if a body is as long as it was, so that its `Content-Length` may stay.
+    /// Whether the length of a body does not change, so that its `Content-Length` is kept.
     pub fn keeps_length(&self) -> bool {
         match &self.0 {
             Way::Untouched | Way::Checked { .. } => true,
@@ -90,9 +92,9 @@ impl Clearer {
         }
     }
 
-    /// Takes bytes from the front of `input` and appends what may go down to `out`. True if it must be called again at
-    /// once, since there is more to come of what it was given; a caller writes `out` in between, so that a small body that
-    /// unpacks to a huge one takes no memory.
+    /// Takes bytes from the front of `input` and appends cleared bytes to `out`. Returns true if it must be called
+    /// again because there is more output. The caller writes `out` in between, so that a small body that decompresses
+    /// to a huge one needs little memory.
     pub fn push(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, Unreadable> {
         match &mut self.0 {
             Way::Untouched => {
@@ -123,8 +125,8 @@ impl Clearer {
         }
     }
 
-    /// The end of the body: appends what was held back. True if it must be called again. An error if a packed body ended
-    /// too early.
+    /// Ends the body: appends what was held back. Returns true if it must be called again. Fails if a compressed body
+    /// ended too early.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<bool, Unreadable> {
         match &mut self.0 {
             Way::Untouched => Ok(false),
@@ -152,14 +154,14 @@ impl Clearer {
     }
 }
 
-/// Looks at unpacked bytes, of which none goes down.
+/// Searches decompressed bytes, none of which are passed on.
 fn check(scanner: &mut Scanner, unpacked: &mut Vec<u8>) -> Result<(), Unreadable> {
     let found = scanner.push(unpacked, &mut Vec::new());
     unpacked.clear();
     if found { Err(Unreadable::Value) } else { Ok(()) }
 }
 
-/// True of a media type that is `word`, or that and a suffix or parameters.
+/// Whether a media type is `word`, possibly with a suffix or parameters.
 fn starts_with_word(kind: &[u8], word: &[u8]) -> bool {
     let (start, rest) = kind.trim_ascii().split_at_checked(word.len()).unwrap_or_default();
     start.eq_ignore_ascii_case(word) && rest.first().is_none_or(|next| b"+;, \t".contains(next))

@@ -1,7 +1,7 @@
-//! What the program takes from itself once it has everything it needs: capabilities, files, other system calls.
+//! Drops what the program no longer needs once it is set up: capabilities, access to files, other system calls.
 //!
-//! podman's own confinement stands around this. Here the program says what it really does: a fault in it opens no file,
-//! starts no program, makes no code, and gives no capability.
+//! podman confines the container in addition. This is based on what the program really does: a bug in it cannot open
+//! other files, start programs, create executable code, or gain capabilities.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ mod calls;
 
 pub use calls::Threads;
 
-/// What stays permitted.
+/// What remains permitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permitted {
     /// Directories and files below which files may be read.
     pub read: Vec<PathBuf>,
-    /// TCP ports that may be connected to; `None` is every port.
+    /// TCP ports to which it may connect; `None` means all ports.
     pub connect: Option<Vec<u16>>,
 }
 
-/// Gives up every capability but those in `keep`, for this thread and those that it starts.
+/// Drops every capability except those in `keep`, for this thread and those that it starts.
 pub fn keep_capabilities(keep: CapabilitySet) -> io::Result<()> {
     clear_ambient_capability_set()?;
     let keep = capabilities(None)?.permitted & keep;
@@ -33,12 +33,12 @@ pub fn keep_capabilities(keep: CapabilitySet) -> io::Result<()> {
     Ok(set_capabilities(None, sets)?)
 }
 
-/// Confines this thread and those that it starts by Landlock, and by a filter of system calls those that `threads` says.
-/// Call it once everything is bound and before threads are started. Returns a line for people that says what the kernel
-/// enforces: Landlock came with Linux 5.13, and what an older kernel does not know is left out.
+/// Confines this thread and those that it starts with Landlock, and the threads in `threads` with a seccomp filter.
+/// Call it when everything is bound and before starting threads. Returns a line that says what the kernel enforces:
+/// Landlock exists since Linux 5.13, and features that an older kernel does not have are left out.
 ///
 /// # Errors
-/// Where the kernel has it and does not take it; nothing should start then.
+/// If the kernel supports it but refuses it. Nothing should start then.
 pub fn confine(permitted: &Permitted, threads: Threads) -> Result<String, String> {
     let files = landlock(permitted).map_err(|error| format!("Landlock: {error}"))?;
     let calls = calls::filter(threads).map_err(|error| format!("seccomp: {error}"))?;

@@ -1,8 +1,8 @@
-//! What a request does with credentials: surrogates become real values where a credential's scope holds, and stand
-//! nowhere else.
+//! What a request does with credentials: the router replaces surrogates with real values inside a credential's scope,
+//! and refuses them everywhere else.
 //!
-//! No socket is here, and no clock but that of the tokens that are renewed. The caller reads what is asked for and sends what
-//! is said. What is not understood is refused, never passed on.
+//! There are no sockets here, and no clock except for renewing tokens. The caller reads the body if asked to, and sends
+//! the result. What cannot be parsed is refused, never passed on.
 
 mod date;
 pub mod forms;
@@ -23,82 +23,82 @@ use super::graphql::Document;
 pub use crate::policy::STEERING;
 use crate::policy::{HostName, Reason};
 
-/// Bytes of a body that are read whole to settle a request.
+/// How many bytes of a body are read to decide about a request.
 pub const BODY_LIMIT: usize = 1 << 20;
 
-/// A header field as it came: its name in the case that it was sent in, and its value without surrounding blanks.
+/// A header field as received: its name with the original case, and its value without surrounding white space.
 pub type Field = (Vec<u8>, Vec<u8>);
 
-/// A request's head, once [`Policy::decide_request`] has allowed it.
+/// A request's head that [`Policy::decide_request`] has allowed.
 ///
 /// [`Policy::decide_request`]: crate::policy::Policy::decide_request
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    /// The method, as it came.
+    /// The method, as received.
     pub method: &'a str,
-    /// The host that the connection is for; SNI, Host and `:authority` have been compared.
+    /// The host of the connection. SNI, Host and `:authority` have been compared.
     pub host: &'a HostName,
-    /// The request target in origin form, as it came.
+    /// The request target in origin form, as received.
     pub target: &'a [u8],
-    /// Header fields in their order, hop-by-hop fields included.
+    /// The header fields in order, including hop-by-hop fields.
     pub headers: &'a [Field],
 }
 
-/// A body that was read whole.
+/// A body that was read completely.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a> {
-    /// The bytes that will go up.
+    /// The bytes to forward.
     pub bytes: &'a [u8],
-    /// The router wrote them ([`Document::forward`]), so they are not what the client sent.
+    /// Whether the router wrote them ([`Document::forward`]), so that they are not what the client sent.
     pub rewritten: bool,
-    /// What they are, where they were read as GraphQL.
+    /// Their content, if they were parsed as GraphQL.
     pub graphql: Option<&'a Document>,
 }
 
-/// Now, and the end of the session.
+/// The current time, and the end of the session.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// The time of the request.
     pub now: SystemTime,
-    /// When the session ends at the latest, if that is known. Nothing is signed for longer.
+    /// The latest end of the session, if known. No signature is valid for longer.
     pub ends: Option<SystemTime>,
 }
 
-/// What becomes of a request.
+/// What to do with a request.
 #[derive(Clone, Debug)]
 pub enum Settled {
-    /// It goes up, changed like this.
+    /// Forward it with these changes.
     Pass(Pass),
-    /// Call again with the body, which is at most [`BODY_LIMIT`] bytes long; a longer one is
-    /// [`Reason::BodyTooLarge`]. With `graphql` the body must be one GraphQL request ([`graphql::read`]) and goes up as
-    /// [`Document::forward`]; one that is not is [`Reason::BadBody`].
+    /// Call again with the body, which has at most [`BODY_LIMIT`] bytes; a longer one is [`Reason::BodyTooLarge`]. With
+    /// `graphql`, the body must be one GraphQL request ([`graphql::read`]) and is forwarded as [`Document::forward`];
+    /// otherwise it is [`Reason::BadBody`].
     ///
     /// [`graphql::read`]: super::graphql::read
     NeedsBody {
-        /// The credential that waits for it, for the log.
+        /// The credential that needs the body, for the log.
         credential: String,
-        /// It is read as GraphQL.
+        /// Whether it is parsed as GraphQL.
         graphql: bool,
     },
-    /// It is refused: 502 for [`Reason::CredentialUnavailable`], else 403.
+    /// Refuse it: with 502 for [`Reason::CredentialUnavailable`], otherwise 403.
     Refuse(Refusal),
 }
 
-/// How a request goes up.
+/// How a request is forwarded.
 #[derive(Clone, Debug, Default)]
 pub struct Pass {
-    /// Fields that take the place of those of the same name, which is lower case.
+    /// Fields that replace those with the same name, which is in lower case.
     pub set: Vec<Field>,
-    /// Lower-case names of fields that do not go up.
+    /// Lower-case names of fields that are not forwarded.
     pub remove: Vec<Vec<u8>>,
-    /// The target to send instead of the one that came.
+    /// The target to send instead of the received one.
     pub target: Option<Vec<u8>>,
-    /// Names of the credentials that were put in, for the log and for the pool of upstream connections.
+    /// The names of the credentials that were inserted, for the log and for the pool of upstream connections.
     pub used: Vec<String>,
-    /// What the answer must be cleared of, `None` if of nothing.
+    /// What the response must be cleared of; `None` if nothing.
     pub clear: Option<Replacer>,
-    /// The request has the host read `GET https://HOST/PATH` as well (S3's copies), so that must be allowed too:
-    /// [`Policy::decide_request`] of it must allow, or this request is refused as that one would be.
+    /// With this request, the host also reads `GET https://HOST/PATH` (S3's copies). [`Policy::decide_request`] must
+    /// allow that, too; otherwise the request is refused for the same reason.
     ///
     /// [`Policy::decide_request`]: crate::policy::Policy::decide_request
     pub reads: Option<(HostName, String)>,
@@ -109,18 +109,19 @@ pub struct Pass {
 pub struct Refusal {
     /// The code.
     pub reason: Reason,
-    /// The credential that it is about; empty if none can be named.
+    /// The credential that it is about; empty if unknown.
     pub credential: String,
-    /// More than the reason's own hint says; empty if there is nothing more to say.
+    /// A more specific hint than the reason's own; empty if there is none.
     pub said: String,
 }
 
-/// The name of [`STEERING`] that a header's is.
+/// The name in [`STEERING`] that a header corresponds to.
 pub fn steering(name: &[u8]) -> Option<&'static str> {
     STEERING.into_iter().find(|steering| same_name(name, steering.as_bytes()))
 }
 
-/// True if two names of headers are one to servers that make variables of them (CGI): case does not count, and `_` is `-`.
+/// Whether servers that turn headers into variables (CGI) treat two names as the same: case is ignored, and `_` equals
+/// `-`.
 pub fn same_name(left: &[u8], right: &[u8]) -> bool {
     let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     left.len() == right.len() && left.iter().map(plain).eq(right.iter().map(plain))

@@ -1,4 +1,4 @@
-//! What is known of one request or connection until its line is written.
+//! What is known about a request or connection until its log line is written.
 
 use std::time::Instant;
 
@@ -9,13 +9,13 @@ use super::refusal::About;
 use super::worker::Shared;
 use crate::policy::{Decision, Reason, RuleId, Tier, Verdict};
 
-/// A line on its way.
+/// A log line in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     start: Instant,
     tier: Tier,
     port: u16,
-    /// In normal form, or as it came.
+    /// In normal form, or as received.
     pub(super) host: Vec<u8>,
     pub(super) method: Vec<u8>,
     pub(super) target: Vec<u8>,
@@ -47,7 +47,7 @@ impl Entry {
         }
     }
 
-    /// What its head says.
+    /// Records the head.
     pub(super) fn of(&mut self, place: &Place, request: &Request) {
         self.method = request.method.clone().into_bytes();
         self.target.clone_from(&request.target);
@@ -62,7 +62,7 @@ impl Entry {
         };
     }
 
-    /// What was decided.
+    /// Records the decision.
     pub(super) fn decided(&mut self, decision: &Decision) {
         self.reason = decision.reason;
         self.rule.clone_from(&decision.rule);
@@ -82,7 +82,7 @@ impl Entry {
         }
     }
 
-    /// What a refusal says of it.
+    /// Records a refusal.
     pub(super) fn about<'a>(&'a self, said: &'a str) -> About<'a> {
         About {
             reason: self.reason,

@@ -1,4 +1,4 @@
-//! One request on one connection to a host, and its answer on the way down.
+//! One request on one connection to a host, and its response.
 
 use std::sync::Arc;
 
@@ -14,40 +14,40 @@ use super::proxy::{Down, Refusal, Up, both};
 use super::upstream::{Multi, Plain, Target};
 use crate::policy::Reason;
 
-/// What goes up, and what is done with what comes down.
+/// What to send, and how to treat the response.
 pub(super) struct Exchange<'a> {
     pub(super) live: &'a Arc<Live>,
     pub(super) request: &'a Request,
     pub(super) target: &'a Target,
-    /// In place of the client's body.
+    /// Instead of the client's body.
     pub(super) body: Option<&'a Bytes>,
     pub(super) clear: Option<&'a Replacer>,
 }
 
-/// How it went well.
+/// How it succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The connection may serve another request.
+    /// The connection can serve another request.
     Kept,
-    /// It may not.
+    /// It cannot.
     Ended,
-    /// It is the client's own now.
+    /// It now belongs to the client.
     Upgraded,
 }
 
-/// How it went wrong.
+/// How it failed.
 #[derive(Debug)]
 pub(super) enum Lost {
-    /// The connection ended before one byte of an answer.
+    /// The connection ended before the first byte of a response.
     Unread,
-    /// Nothing has gone down yet.
+    /// Nothing has been sent to the client yet.
     Refused(Refusal),
-    /// Something has.
+    /// Something has been sent to the client.
     Broken,
 }
 
 impl Exchange<'_> {
-    /// Over HTTP/1.1.
+    /// With HTTP/1.1.
     pub(super) async fn plain(
         &self,
         connection: &mut Plain,
@@ -56,7 +56,7 @@ impl Exchange<'_> {
         down: &mut impl Down,
     ) -> Result<Outcome, Lost> {
         let Plain { reader, writer, .. } = connection;
-        // On port 80 a client that ends its connection ends the host's, too.
+        // On port 80, a client that closes its connection also closes the host's.
         let close = !self.target.tls && self.request.close;
         let mut head = request_head(self.request, &self.target.host.text(), close);
         if let Some(body) = self.body {
@@ -64,7 +64,7 @@ impl Exchange<'_> {
         }
         let streams = self.body.is_none() && !matches!(self.request.length, Length::None | Length::Known(0));
         if writer.write(&head).await.is_err() {
-            // The host may have said why before it ended.
+            // The host may have explained why before it closed the connection.
             if reader.is_quiet() {
                 return Err(Lost::Unread);
             }
@@ -89,7 +89,7 @@ impl Exchange<'_> {
                         return Err(Lost::Refused(Refusal::bad_request(400)));
                     }
                 };
-                // The host takes no more. It may have answered; if not, reading will tell.
+                // The host does not read any further. It may have responded; if not, reading will fail.
                 if sent.is_err() {
                     return Ok(());
                 }
@@ -103,7 +103,7 @@ impl Exchange<'_> {
                 match answer.status {
                     101 if self.request.upgrade => break (answer, false),
                     101 => return Err(lost(Reason::UpstreamMalformed)),
-                    // The client has had its invitation from here.
+                    // The router has already invited the client's body.
                     100 => {}
                     ..200 => {
                         let answer = self.clean(answer);
@@ -137,14 +137,14 @@ impl Exchange<'_> {
         };
         let (result, sent) = both(upload, download).await;
         match result {
-            // What is left of a body would be the next request's head.
+            // The rest of a body would be parsed as the next request's head.
             Ok(Outcome::Kept) if !sent => Ok(Outcome::Ended),
             Err(Lost::Refused(_)) if started => Err(Lost::Broken),
             result => result,
         }
     }
 
-    /// Over HTTP/2.
+    /// With HTTP/2.
     pub(super) async fn multi(
         &self,
         connection: Multi,
@@ -155,7 +155,7 @@ impl Exchange<'_> {
         super::h2::exchange(self, connection, entry, up, down).await
     }
 
-    /// An interim answer, without values.
+    /// An interim response, cleared of credentials.
     fn clean(&self, mut answer: Answer) -> Answer {
         if let Some(replacer) = self.clear {
             super::answer::clear_head(&mut answer, replacer);
@@ -181,7 +181,7 @@ fn no_answer(why: &NoAnswer) -> Lost {
     }
 }
 
-/// A piece that is sent as it is.
+/// A piece that is sent unchanged.
 pub(super) fn data(bytes: Vec<u8>) -> Piece {
     Piece::Data(bytes.into())
 }

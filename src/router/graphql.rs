@@ -1,7 +1,8 @@
-//! GraphQL requests in JSON bodies: what a request would do, decided on the very text that goes up.
+//! GraphQL requests in JSON bodies: the decision is about exactly the text that is forwarded.
 //!
-//! Servers differ about duplicate keys, comments, batches and which operation runs. So nothing goes up as it came: the
-//! request is written anew with one operation and the fragments that it reaches, without comments.
+//! Servers differ in how they treat duplicate keys, comments, batches and the choice of the operation. So the request
+//! is never forwarded as received. The router writes it again with one operation and the fragments that it uses,
+//! without comments.
 
 mod document;
 mod json;
@@ -14,21 +15,21 @@ use self::json::Json;
 use super::credential;
 use crate::policy::GraphqlKind;
 
-/// Levels of selections, of JSON and of values.
+/// The maximum depth of selections, of JSON and of values.
 const DEPTH: usize = 64;
 
-/// A request that can be read in one way only.
+/// A request with only one interpretation.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The type of the operation that runs.
+    /// The type of the operation.
     pub kind: GraphqlKind,
-    /// Its top-level fields, wherever fragments put them, sorted, each once; by name, not by alias.
+    /// Its top-level fields, including those from fragments, sorted, without duplicates; by name, not by alias.
     pub fields: Vec<String>,
-    /// The body that goes up.
+    /// The body to forward.
     pub forward: Vec<u8>,
     pub(super) variables: Vec<Variable>,
     selections: Vec<Selection>,
-    /// Those that the operation reaches.
+    /// The fragments that the operation uses.
     fragments: BTreeMap<String, Vec<Selection>>,
 }
 
@@ -39,15 +40,15 @@ pub(super) struct Variable {
     /// As in `[String!]!`.
     pub type_text: String,
     pub fallback: Option<Value>,
-    /// What the request gives for it.
+    /// Its value in the request.
     pub given: Option<Value>,
 }
 
-/// A value, of which lists and objects are not looked into.
+/// A value. Lists and objects are not examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value {
     pub kind: Kind,
-    /// Of [`Kind::Text`] what it says, of [`Kind::Variable`] its name.
+    /// For [`Kind::Text`] the content, for [`Kind::Variable`] the name.
     pub text: String,
 }
 
@@ -63,7 +64,7 @@ pub(super) enum Kind {
 }
 
 impl Value {
-    /// What a text says.
+    /// The content of a text.
     pub(super) fn text(&self) -> Option<&str> {
         (self.kind == Kind::Text).then_some(self.text.as_str())
     }
@@ -72,12 +73,12 @@ impl Value {
 #[derive(Clone, Debug)]
 pub(super) enum Selection {
     Field(Field),
-    /// Of a fragment by its name.
+    /// A fragment, by its name.
     Spread(String),
     Inline(Vec<Selection>),
 }
 
-/// A field by its name, not its alias.
+/// A field, by its name and not its alias.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     pub name: String,
@@ -92,7 +93,7 @@ pub(super) struct Argument {
 }
 
 impl Document {
-    /// The fields at the top of the operation, wherever fragments put them.
+    /// The top-level fields of the operation, including those from fragments.
     pub(super) fn top(&self) -> Vec<&Field> {
         let (mut fields, mut spread) = (Vec::new(), BTreeSet::new());
         let mut sets = vec![self.selections.as_slice()];
@@ -122,7 +123,7 @@ impl Document {
         fields
     }
 
-    /// What a selection holds; of each fragment once.
+    /// The content of a selection, with each fragment once.
     fn inner<'a>(&'a self, one: &'a Selection, spread: &mut BTreeSet<&'a str>) -> Option<&'a [Selection]> {
         match one {
             Selection::Field(field) => Some(&field.selections),
@@ -135,7 +136,7 @@ impl Document {
     }
 }
 
-/// Reads a body; the error says why it is refused ([`Reason::BadBody`]).
+/// Parses a body. The error says why it is refused ([`Reason::BadBody`]).
 ///
 /// [`Reason::BadBody`]: crate::policy::Reason::BadBody
 pub fn read(body: &[u8]) -> Result<Document, String> {
@@ -174,7 +175,7 @@ struct Request {
     query: String,
     operation: Option<String>,
     variables: Option<Json>,
-    /// As they came.
+    /// As received.
     variables_text: Option<String>,
     extensions_text: Option<String>,
 }
@@ -192,7 +193,7 @@ impl Request {
         let known = ["query", "variables", "operationName", "extensions"];
         let extensions = members.iter().find(|(name, _)| name == "extensions").map(|(_, value)| value);
         if let Some(Json::Object(extensions)) = extensions {
-            // Apollo, Relay and others: the text is the server's.
+            // Apollo, Relay and others: only the server knows the text.
             if extensions.iter().any(|(name, _)| name.to_ascii_lowercase().contains("persist")) {
                 return Err("a persisted query".to_owned());
             }
@@ -227,10 +228,10 @@ impl Request {
     }
 }
 
-/// Why what surrounds a body leaves it not the only source of the request: another media type, a content encoding, a query
-/// string. `headers` are all of the request's, `query` what follows `?` in its target.
+/// Why the body is not the only source of the request, if so: another media type, a content encoding, a query string.
+/// `headers` are all headers of the request, `query` is what follows `?` in its target.
 pub fn surroundings(headers: &[credential::Field], query: Option<&[u8]>) -> Result<(), String> {
-    // Each at most once, or a server may read the other.
+    // Each at most once, since a server may read another one.
     let single = |name: &[u8]| {
         let mut all = headers.iter().filter(|(one, _)| credential::same_name(one, name)).map(|(_, value)| value);
         match (all.next(), all.next()) {
@@ -251,7 +252,7 @@ pub fn surroundings(headers: &[credential::Field], query: Option<&[u8]>) -> Resu
     }
 }
 
-/// `application/json`, with `charset=utf-8` at most.
+/// `application/json`, optionally with `charset=utf-8`.
 fn is_json(kind: &str) -> bool {
     let (essence, parameter) = kind.split_once(';').map_or((kind, None), |(kind, rest)| (kind, Some(rest.trim())));
     let charset = |parameter: &str| {

@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113) with clients and hosts. Frames are the crate `h2`'s business; a stream becomes the same request as
-//! one of HTTP/1.
+//! HTTP/2 (RFC 9113) with clients and hosts. The crate `h2` handles frames; a stream becomes the same request as in
+//! HTTP/1.
 
 mod client;
 mod server;
@@ -20,12 +20,12 @@ use tokio::time::timeout;
 use super::http1::BodyError;
 use super::message::{Field, Piece, is, may_trail};
 
-/// Fields as they came.
+/// Fields as received.
 fn fields(map: &HeaderMap) -> Vec<Field> {
     map.iter().map(|(name, value)| (name.as_str().as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }
 
-/// Fields as they go; names lose their case. What HTTP/2 has no place for is left out.
+/// Fields to send; names are converted to lower case. Fields that HTTP/2 does not permit are left out.
 fn headers(fields: &[Field]) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(fields.len());
     for (name, value) in fields {
@@ -35,7 +35,7 @@ fn headers(fields: &[Field]) -> HeaderMap {
     map
 }
 
-/// The next piece of a body that comes.
+/// The next piece of a received body.
 async fn receive(stream: &mut RecvStream, ended: &mut bool, silence: Duration) -> Result<Option<Piece>, BodyError> {
     let failed = |_: h2::Error| BodyError::Ended;
     let late = |_| BodyError::Ended;
@@ -59,7 +59,7 @@ async fn receive(stream: &mut RecvStream, ended: &mut bool, silence: Duration) -
     }
 }
 
-/// Sends bytes, as fast as the other side takes them.
+/// Sends bytes, as fast as the other side accepts them.
 async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes, silence: Duration) -> io::Result<()> {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());

@@ -1,9 +1,9 @@
-//! The name in a TLS `ClientHello` (RFC 8446 4.1.2, RFC 6066 3), before anything else of it is believed.
+//! Reads the name in a TLS `ClientHello` (RFC 8446 4.1.2, RFC 6066 3) without trusting anything else in it.
 //!
-//! It tells names that no TLS library would take, since the log shall name them; what passes is read once more by whoever
-//! speaks TLS. Everything that is read in two ways is refused.
+//! It also reads names that no TLS library would accept, since the log should contain them. What passes is parsed again
+//! by the TLS library. Everything ambiguous is refused.
 
-/// Bytes of a hello, its record heads included.
+/// The maximum size of a hello, including its record headers.
 pub const LONGEST: usize = 64 << 10;
 
 /// What the first bytes of a connection are.
@@ -11,7 +11,7 @@ pub const LONGEST: usize = 64 << 10;
 pub enum Hello {
     /// The beginning of a hello.
     More,
-    /// A whole hello, with the name that it is for, as it came; None if it has none.
+    /// A complete hello with its name as received; `None` if it has no name.
     Whole(Option<Vec<u8>>),
     /// Something else.
     NotTls,
@@ -21,9 +21,9 @@ const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 
-/// Reads what has come so far.
+/// Parses what has been received so far.
 pub fn read(bytes: &[u8]) -> Hello {
-    // SSLv2's hello (RFC 5246 E.2) has no name, so it leads nowhere.
+    // SSLv2's hello (RFC 5246 E.2) has no name, so it cannot be routed.
     if let [first, _, 1, 3 | 0, ..] = bytes
         && first & 0x80 != 0
     {
@@ -35,7 +35,7 @@ pub fn read(bytes: &[u8]) -> Hello {
     let mut message = Vec::new();
     let mut rest = bytes;
     loop {
-        // What has come of the record's head must be one.
+        // The received part of the record header must be valid.
         let expected = [Some(HANDSHAKE), Some(3)];
         if rest.iter().zip(expected).any(|(byte, wanted)| wanted.is_some_and(|wanted| *byte != wanted)) {
             return Hello::NotTls;
@@ -43,7 +43,7 @@ pub fn read(bytes: &[u8]) -> Hello {
         let Some((head, body)) = rest.split_at_checked(5) else { break };
         let [_, _, _, high, low] = head else { break };
         let length = usize::from(u16::from_be_bytes([*high, *low]));
-        // RFC 8446 5.1: at most 2^14 bytes, and no empty record of a handshake.
+        // RFC 8446 5.1: at most 2^14 bytes, and no empty handshake record.
         if length == 0 || length > 1 << 14 {
             return Hello::NotTls;
         }
@@ -59,7 +59,7 @@ pub fn read(bytes: &[u8]) -> Hello {
     if bytes.len() >= LONGEST { Hello::NotTls } else { Hello::More }
 }
 
-/// How many bytes there must be before it is worth another look at a hello of which these have come.
+/// How many bytes are needed before it makes sense to parse a partial hello again.
 pub fn wants(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some([_, _, _, high, low]) = bytes.get(at..at + 5) {
@@ -77,7 +77,7 @@ enum Parsed {
     Done(Hello),
 }
 
-/// Reads the handshake message, of which the end may be missing.
+/// Parses the handshake message, which may be incomplete.
 fn parse(message: &[u8]) -> Parsed {
     let not_tls = Parsed::Done(Hello::NotTls);
     if message.first().is_some_and(|kind| *kind != CLIENT_HELLO) {
@@ -92,10 +92,10 @@ fn parse(message: &[u8]) -> Parsed {
     Parsed::Done(name(body).unwrap_or(Hello::NotTls))
 }
 
-/// The name in a whole message; None if it is none.
+/// The name in a complete message; `None` if it is malformed.
 fn name(body: &[u8]) -> Option<Hello> {
     let mut body = Bytes(body);
-    // TLS 1.0 to 1.3 all say 3 here.
+    // TLS 1.0 to 1.3 all use 3 here.
     body.take(2)?.first().filter(|major| **major == 3)?;
     body.take(32)?;
     body.vector8()?;
@@ -126,11 +126,11 @@ fn name(body: &[u8]) -> Option<Hello> {
     Some(Hello::Whole(found))
 }
 
-/// The one host name of the extension.
+/// The only host name of the extension.
 fn server_name(content: &[u8]) -> Option<Vec<u8>> {
     let mut content = Bytes(content);
     let mut list = Bytes(content.vector16()?);
-    // Type 0 is a host name, and nothing else was ever defined.
+    // Type 0 is a host name; no other type was ever defined.
     let [0] = list.take(1)? else { return None };
     let name = list.vector16()?.to_vec();
     (content.0.is_empty() && list.0.is_empty()).then_some(name)

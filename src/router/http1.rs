@@ -1,4 +1,4 @@
-//! HTTP/1.1 as it is spoken here (RFC 9112): strict, so that nobody reads a message in another way than the router.
+//! HTTP/1.1 (RFC 9112), parsed strictly, so that no other program can interpret a message differently.
 
 mod answer;
 mod body;

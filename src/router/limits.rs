@@ -1,9 +1,9 @@
-//! What one router takes on at once. Beyond it, the newest is refused, and nobody else is harmed.
+//! What a router accepts at once. Beyond a limit, the newest is refused, and nothing else is affected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A number of things that may be held at once.
+/// A limited number of things that may be held at once.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Inner>);
 
@@ -13,7 +13,7 @@ struct Inner {
     most: usize,
 }
 
-/// What is held; given back when dropped.
+/// A held share; released when dropped.
 #[derive(Debug)]
 pub struct Held {
     budget: Budget,
@@ -21,13 +21,13 @@ pub struct Held {
 }
 
 impl Budget {
-    /// At most so many.
+    /// A limit.
     pub fn new(most: u32) -> Self {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         Self(Arc::new(Inner { used: AtomicUsize::new(0), most }))
     }
 
-    /// Takes some, if there are as many.
+    /// Takes some, if available.
     pub fn take(&self, count: usize) -> Option<Held> {
         let fits = |used: usize| used.checked_add(count).filter(|sum| *sum <= self.0.most);
         self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
@@ -41,7 +41,7 @@ impl Budget {
 }
 
 impl Held {
-    /// Holds more, if there are as many.
+    /// Takes more, if available.
     pub fn grow(&mut self, to: usize) -> bool {
         let Some(mut more) = self.budget.take(to.saturating_sub(self.count)) else { return false };
         self.count += std::mem::take(&mut more.count);

@@ -1,4 +1,4 @@
-//! The policy in force. A new file takes the place of the old one whole, or not at all.
+//! The policy in force. A new file replaces the old one completely, or not at all.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use super::dns::{Names, Resolver};
 use super::policy_file::PolicyFile;
 use crate::policy::AddressGuard;
 
-/// How often the file is looked at.
+/// How often the file is checked.
 const INTERVAL: Duration = Duration::from_millis(300);
 
-/// A policy file never is larger.
+/// The maximum size of a policy file.
 const LARGEST: u64 = 64 << 20;
 
-/// One policy with what follows from it.
+/// A policy and everything derived from it.
 #[derive(Debug)]
 pub struct Live {
-    /// As read.
+    /// The file's content.
     pub file: Arc<PolicyFile>,
     /// What the agent may resolve.
     pub names: Arc<Names>,
-    /// Which addresses may be dialled.
+    /// Which addresses may be dialed.
     pub guard: AddressGuard,
-    /// Who tells addresses of names.
+    /// The resolver.
     pub resolver: Resolver,
 }
 
 impl Live {
-    /// Everything that follows from a file.
+    /// Everything that is derived from a file.
     pub fn new(file: PolicyFile) -> Self {
         let guard = file.policy.guard(&file.own_networks);
         let servers = file.upstream_dns.iter().map(|address: &IpAddr| SocketAddr::new(*address, 53));
@@ -42,7 +42,7 @@ impl Live {
     }
 }
 
-/// The policy in force, for everybody who asks.
+/// The policy in force.
 #[derive(Debug)]
 pub struct Current {
     now: RwLock<Arc<Live>>,
@@ -50,23 +50,23 @@ pub struct Current {
 }
 
 impl Current {
-    /// The first one.
+    /// The first policy.
     pub fn new(live: Live) -> Self {
         Self { now: RwLock::new(Arc::new(live)), changed: watch::Sender::new(0) }
     }
 
-    /// The policy that decides now.
+    /// The policy that currently decides.
     pub fn get(&self) -> Arc<Live> {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts another one into force.
+    /// Puts another policy into force.
     pub fn set(&self, live: Live) {
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
         self.changed.send_modify(|number| *number += 1);
     }
 
-    /// Tells of changes from now on.
+    /// Subscribes to changes.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -82,7 +82,7 @@ pub fn read(path: &Path) -> Result<PolicyFile, String> {
     PolicyFile::read(&text)
 }
 
-/// What tells one version of a file from another, by whatever link it is reached (volumes of Kubernetes swap one).
+/// Identifies a version of a file, through whatever links it is reached (Kubernetes volumes swap one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Version {
     device: u64,
@@ -102,7 +102,7 @@ fn version(path: &Path) -> Option<Version> {
     })
 }
 
-/// Looks for new versions of the file, for as long as it is polled. `say` takes a line for people.
+/// Checks for new versions of the file as long as it is polled. `say` prints a line.
 pub async fn follow(path: PathBuf, current: &Current, say: impl Fn(&str)) {
     let mut known = version(&path);
     loop {
@@ -122,8 +122,8 @@ pub async fn follow(path: PathBuf, current: &Current, say: impl Fn(&str)) {
     }
 }
 
-/// A new policy may allow and deny; who is served, where, by which listeners, and for what the CA may speak stay what they
-/// were at the start, but that routes and scopes may go.
+/// A new policy may change what is allowed and denied. The client, the addresses, the listeners and the CA's names stay
+/// as at the start, except that routes and scopes may be removed.
 fn replaces(old: &PolicyFile, new: PolicyFile) -> Result<PolicyFile, String> {
     let same = [
         ("session", old.session == new.session),

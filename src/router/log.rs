@@ -1,7 +1,8 @@
 //! The log: one line of JSON for each decision, on standard output.
 //!
-//! A verdict is in force before its line is written, and no verdict waits for one. Lines are printable ASCII below 4096
-//! bytes, so that a pipe takes each whole (pipe(7), `PIPE_BUF`), and no byte of a client forges or splits one.
+//! A decision takes effect before its line is written, and never waits for the log. Lines are printable ASCII and
+//! shorter than 4096 bytes, so that a pipe accepts each as a whole (pipe(7), `PIPE_BUF`), and a client cannot forge or
+//! split one.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,60 +11,60 @@ use serde::{Serialize, Serializer};
 
 use crate::policy::{Reason, RuleId};
 
-/// What is kept of lines that cannot be written yet.
+/// How many lines are kept that cannot be written yet.
 const MOST: usize = 4 << 20;
 
-/// One decision.
+/// A decision.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line<'a> {
-    /// Seconds since the epoch, to the millisecond.
+    /// Seconds since the epoch, with milliseconds.
     pub ts: Stamp,
     /// `passthrough`, `inspected`, `http`, `tcp`, `dns`.
     pub tier: &'static str,
     /// `allow` or `deny`: what happened, not only what was decided.
     pub verdict: &'static str,
-    /// The rule that settled it; empty if none did.
+    /// The rule that decided; empty if none did.
     pub rule: &'a str,
     /// The code of a [`Reason`].
     pub reason: &'static str,
-    /// The host in normal form, or what is printable of what was said.
+    /// The host in normal form, or the printable part of what the client sent.
     #[serde(serialize_with = "printable")]
     pub host: &'a [u8],
-    /// The port that the client asked for.
+    /// The port that the client connected to.
     pub port: u16,
-    /// About a request.
+    /// Details of a request.
     #[serde(flatten)]
     pub request: Option<RequestPart<'a>>,
-    /// The status that the client got; for connections 200, or what a web server would have said.
+    /// The status that the client got; for connections 200, or what a web server would have returned.
     pub status: u16,
-    /// Bytes to the client.
+    /// Bytes sent to the client.
     pub bytes_sent: u64,
-    /// Bytes from the client.
+    /// Bytes received from the client.
     pub bytes_received: u64,
-    /// Seconds, to the millisecond.
+    /// Seconds, with milliseconds.
     pub duration: f64,
-    /// The address that was dialled; empty if none was.
+    /// The dialed address; empty if none was.
     pub upstream: &'a str,
-    /// Names of the credentials that were put in, or the one that a refusal is about.
+    /// The names of the credentials that were inserted, or the one that a refusal is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
-    /// The query, where the session keeps it.
+    /// The query, if the session logs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<Query<'a>>,
 }
 
-/// What a line says of a request.
+/// A request in a log line.
 #[derive(Clone, Debug, Serialize)]
 pub struct RequestPart<'a> {
     /// The method.
     #[serde(serialize_with = "method")]
     pub method: &'a [u8],
-    /// The path as it came, without its query, as far as it is printable.
+    /// The path as received, without its query, as far as it is printable.
     #[serde(serialize_with = "path")]
     pub path: &'a [u8],
 }
 
-/// A point in time, as lines say it.
+/// A point in time for log lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp(SystemTime);
 
@@ -81,12 +82,12 @@ impl Serialize for Stamp {
     }
 }
 
-/// Seconds since then, to the millisecond.
+/// Seconds since then, with milliseconds.
 pub fn seconds_since(start: Instant) -> f64 {
     (start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
 }
 
-/// The longest run of printable bytes from the start, if all of `bytes` is such, else nothing.
+/// The text if all of `bytes` is printable, otherwise empty.
 fn printable<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     let fits = (1..=255).contains(&bytes.len()) && bytes.iter().all(|b| (b' '..=b'~').contains(b));
     serializer.serialize_str(if fits { std::str::from_utf8(bytes).unwrap_or("") } else { "" })
@@ -102,7 +103,7 @@ fn path<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(start(bytes, 1024, |b| b != b'?'))
 }
 
-/// A query as far as it is printable.
+/// A query, as far as it is printable.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a>(pub &'a [u8]);
 
@@ -112,23 +113,23 @@ impl Serialize for Query<'_> {
     }
 }
 
-/// What is printable from the start.
+/// The printable beginning.
 pub(super) fn start(bytes: &[u8], most: usize, fits: impl Fn(u8) -> bool) -> &str {
     let end = bytes.iter().take(most).take_while(|b| (b'!'..=b'~').contains(b) && fits(**b)).count();
     std::str::from_utf8(bytes.get(..end).unwrap_or_default()).unwrap_or("")
 }
 
-/// The verdict in a line's words.
+/// The verdict in a log line.
 pub fn verdict(reason: Reason) -> &'static str {
     if reason == Reason::Allowed { "allow" } else { "deny" }
 }
 
-/// The rule in a line's words.
+/// The rule in a log line.
 pub fn rule(rule: Option<&RuleId>) -> &str {
     rule.map_or("", RuleId::as_str)
 }
 
-/// Where lines go. Clones write to one place.
+/// Where lines go. Clones share the destination.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Shared>);
 
@@ -141,21 +142,21 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Waiting {
     text: Vec<u8>,
-    /// Lines that there was no room for.
+    /// How many lines were dropped for lack of space.
     lost: u64,
     ended: bool,
     idle: bool,
 }
 
 impl Log {
-    /// Starts the thread that writes to `out`, which ends with [`Log::end`].
+    /// Starts the thread that writes to `out`. It ends with [`Log::end`].
     pub fn start(mut out: impl std::io::Write + Send + 'static) -> (Self, std::thread::JoinHandle<()>) {
         let shared = Arc::new(Shared { waiting: Mutex::default(), more: Condvar::new() });
         let log = Self(shared);
         let writer = log.clone();
         let thread = std::thread::spawn(move || {
             while let Some(batch) = writer.0.next() {
-                // Whoever reads may have gone; a lost line changes no verdict.
+                // The reader may be gone; a lost line does not change a decision.
                 for line in batch.split_inclusive(|byte| *byte == b'\n') {
                     let _ = out.write_all(line);
                 }
@@ -170,7 +171,7 @@ impl Log {
         self.add(line);
     }
 
-    /// Adds any one object as a line.
+    /// Adds any object as a line.
     pub fn add(&self, line: &impl Serialize) {
         let Ok(mut text) = serde_json::to_vec(line) else { return };
         text.push(b'\n');
@@ -185,7 +186,7 @@ impl Log {
         }
     }
 
-    /// Has the last lines written; the thread ends then.
+    /// Writes the last lines and ends the thread.
     pub fn end(&self) {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
         self.0.more.notify_one();
@@ -193,7 +194,7 @@ impl Log {
 }
 
 impl Shared {
-    /// The next lines; None at the end.
+    /// The next lines; `None` at the end.
     fn next(&self) -> Option<Vec<u8>> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while waiting.text.is_empty() && waiting.lost == 0 {
@@ -216,7 +217,7 @@ impl Shared {
     }
 }
 
-/// Lets one through in an interval, and counts the others.
+/// Permits one event per interval, and counts the others.
 #[derive(Debug)]
 pub struct Seldom {
     last: Mutex<(Option<Instant>, u64)>,
@@ -224,12 +225,12 @@ pub struct Seldom {
 }
 
 impl Seldom {
-    /// One in each interval.
+    /// One event per interval.
     pub const fn new(interval: Duration) -> Self {
         Self { last: Mutex::new((None, 0)), interval }
     }
 
-    /// How many this one stands for, itself included; None if it is not said.
+    /// How many events this one stands for, including itself; `None` if it must not be reported.
     pub fn pass(&self) -> Option<u64> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let due = last.0.is_none_or(|then| then.elapsed() >= self.interval);

@@ -1,35 +1,35 @@
-//! Requests and answers as both versions of HTTP bring them, and the form in which they go on.
+//! Requests and responses of both HTTP versions in a common form.
 
 use bytes::Bytes;
 
-/// A header field as it came: its name in the case that it was sent in, and its value without surrounding blanks.
+/// A header field as received: its name with the original case, and its value without surrounding white space.
 pub type Field = (Vec<u8>, Vec<u8>);
 
-/// A request's head that was read in one way only.
+/// An unambiguous request head.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // what a head says or does not say
 pub struct Request {
     /// The method: upper-case letters, `-` and `_`.
     pub method: String,
-    /// The target as it came: anything but blanks and controls.
+    /// The target as received, without blanks and control characters.
     pub target: Vec<u8>,
-    /// `Host` or `:authority` as it came; None where there is none.
+    /// `Host` or `:authority` as received; `None` if missing.
     pub host: Option<Vec<u8>>,
-    /// All fields but `Host`, in their order.
+    /// All fields except `Host`, in order.
     pub headers: Vec<Field>,
     /// How the body ends.
     pub length: Length,
-    /// The client waits for an invitation before it sends its body.
+    /// Whether the client waits for an invitation before it sends its body.
     pub expects: bool,
-    /// The client asks for a WebSocket.
+    /// Whether the client requests a WebSocket.
     pub upgrade: bool,
-    /// HTTP/1.1 or later.
+    /// Whether it is HTTP/1.1 or later.
     pub one: bool,
-    /// The client's connection ends after this request.
+    /// Whether the client's connection ends after this request.
     pub close: bool,
-    /// The client takes trailers of answers.
+    /// Whether the client accepts trailers.
     pub trailers: bool,
-    /// Bytes that it took.
+    /// The size of the head in bytes.
     pub size: u64,
 }
 
@@ -39,11 +39,11 @@ pub enum Length {
     /// There is none.
     #[default]
     None,
-    /// After so many bytes.
+    /// After this many bytes.
     Known(u64),
-    /// By its framing: chunks, or a frame that says so.
+    /// By its framing: chunks, or a frame with an end flag.
     Framed,
-    /// With the connection; answers alone.
+    /// With the connection; only for responses.
     Close,
 }
 
@@ -52,42 +52,43 @@ pub enum Length {
 pub enum Piece {
     /// Bytes.
     Data(Bytes),
-    /// What comes after the last of them.
+    /// Trailers after the last byte.
     Trailers(Vec<Field>),
 }
 
-/// An answer's head.
+/// The head of a response.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// The reason phrase as it came.
+    /// The reason phrase as received.
     pub reason: Vec<u8>,
-    /// All fields that are about the answer and not about the connection, in their order; no `Content-Length`.
+    /// All fields about the response, and not about the connection, in order; without `Content-Length`.
     pub headers: Vec<Field>,
-    /// How the body ends; for an answer to HEAD and 304 the length that was said.
+    /// How the body ends; for responses to HEAD and for 304, the declared length.
     pub length: Length,
-    /// There is no body, whatever the length says.
+    /// Whether there is no body, whatever the length.
     pub bodiless: bool,
 }
 
-/// True if two names are one: case does not count (RFC 9110 5.1).
+/// Whether two names are equal, ignoring case (RFC 9110 5.1).
 pub fn is(name: &[u8], wanted: &str) -> bool {
     name.eq_ignore_ascii_case(wanted.as_bytes())
 }
 
-/// The values of all fields of a name.
+/// The values of all fields with a name.
 pub fn values<'a>(headers: &'a [Field], wanted: &'a str) -> impl Iterator<Item = &'a [u8]> {
     headers.iter().filter(move |(name, _)| is(name, wanted)).map(|(_, value)| value.as_slice())
 }
 
-/// The members of a list that may be in several fields (RFC 9110 5.6.1).
+/// The members of a list that may be split over several fields (RFC 9110 5.6.1).
 pub fn members<'a>(headers: &'a [Field], wanted: &'a str) -> impl Iterator<Item = &'a [u8]> {
     let parts = values(headers, wanted).flat_map(|value| value.split(|byte| *byte == b','));
     parts.map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }
 
-/// Fields about one connection, which go no further (RFC 9110 7.6.1), and what is written anew for the next one.
+/// Fields about a connection, which are not forwarded (RFC 9110 7.6.1), and fields that are written again for the next
+/// one.
 const HOP: [&str; 11] = [
     "connection",
     "keep-alive",
@@ -98,7 +99,7 @@ const HOP: [&str; 11] = [
     "content-length",
     "expect",
     "http2-settings",
-    // What servers that make variables of names take for the two that frame a body.
+    // Names that servers which turn headers into variables would treat as the two that frame a body.
     "content_length",
     "transfer_encoding",
 ];
@@ -108,14 +109,15 @@ pub fn strip_hop(headers: &mut Vec<Field>) {
     headers.retain(|(name, _)| !HOP.iter().any(|hop| is(name, hop)));
 }
 
-/// Removes fields that `Connection` names, before anything is decided by them: what is looked at is what goes on.
+/// Removes fields that `Connection` names, before they can affect a decision: what is checked must be what is
+/// forwarded.
 pub fn strip_named(headers: &mut Vec<Field>) {
     let named: Vec<Vec<u8>> = members(headers, "connection").map(<[u8]>::to_ascii_lowercase).collect();
     let goes = |name: &[u8]| named.contains(&name.to_ascii_lowercase()) && !HOP.iter().any(|hop| is(name, hop));
     headers.retain(|(name, _)| !goes(name));
 }
 
-/// Fields that no trailer may bring: they frame, route or authenticate (RFC 9110 6.5.1).
+/// Fields that trailers must not contain: they frame, route or authenticate (RFC 9110 6.5.1).
 pub fn may_trail(name: &[u8]) -> bool {
     const NOT: [&str; 12] = [
         "host",
@@ -134,7 +136,7 @@ pub fn may_trail(name: &[u8]) -> bool {
     !HOP.iter().chain(&NOT).any(|not| is(name, not)) && !name.starts_with(b":")
 }
 
-/// A number of a `Content-Length`: digits alone, at most 18 of them.
+/// The number in a `Content-Length`: digits only, at most 18 of them.
 pub fn content_length(value: &[u8]) -> Option<u64> {
     let digits = (1..=18).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()

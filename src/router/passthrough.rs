@@ -1,4 +1,5 @@
-//! Port 443: routed by the name in the `ClientHello`, by no address, and decrypted only where a rule or a credential asks.
+//! Port 443: routed by the name in the `ClientHello`, never by address, and decrypted only if a rule or a credential
+//! requires it.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -20,10 +21,10 @@ use super::worker::{Worker, nothing, plain};
 use super::{h2, http1};
 use crate::policy::{HostName, Reason, Tier, Verdict};
 
-/// How long a hello may take, and then the handshake.
+/// How long receiving a hello may take, and then the handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a refused client is listened to, so that it can read why.
+/// How long a refused client is read from, so that it can read the alert.
 const LINGER: Duration = Duration::from_secs(2);
 
 pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream) {
@@ -35,7 +36,7 @@ pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream) {
     let name = match read {
         Hello::Whole(name) => name.unwrap_or_default(),
         Hello::More | Hello::NotTls => {
-            // Nothing came at all: no more than a look at the port.
+            // Nothing was received: somebody only checked the port.
             if first.is_empty() {
                 return;
             }
@@ -86,7 +87,7 @@ pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream) {
     entry.write(&worker.shared);
 }
 
-/// Reads until it is known what comes.
+/// Reads until it is known what was sent.
 async fn read_hello(handle: &Handle, first: &mut BytesMut) -> Hello {
     let mut next = 1;
     loop {
@@ -94,7 +95,7 @@ async fn read_hello(handle: &Handle, first: &mut BytesMut) -> Hello {
             Ok(count) if count > 0 => {}
             _ => return Hello::NotTls,
         }
-        // A hello that comes byte by byte is not read anew for each.
+        // A hello that arrives byte by byte is not parsed again for each byte.
         if first.len() < next && first.len() < hello::LONGEST {
             continue;
         }
@@ -105,7 +106,7 @@ async fn read_hello(handle: &Handle, first: &mut BytesMut) -> Hello {
     }
 }
 
-/// Ends our side and listens for a while, so that the end does not take the alert with it.
+/// Closes our side and reads for a while, so that closing does not discard the alert.
 async fn end(handle: &Handle) {
     let rest = async {
         if handle.shutdown().await.is_err() {
@@ -122,7 +123,7 @@ async fn end(handle: &Handle) {
     let _ = timeout(LINGER, rest).await;
 }
 
-/// Ends TLS here, by a certificate of the session's CA, and serves what is inside.
+/// Terminates TLS with a certificate of the session's CA, and serves the requests inside.
 async fn inspect(worker: &Rc<Worker>, handle: Handle, first: BytesMut, name: &HostName, mut entry: Entry) {
     let failed = |mut entry: Entry| {
         entry.status = 403;
@@ -136,7 +137,7 @@ async fn inspect(worker: &Rc<Worker>, handle: Handle, first: BytesMut, name: &Ho
     let acceptor = TlsAcceptor::from(std::sync::Arc::clone(config));
     let tcp = Rewind::before(first.freeze(), tcp);
     let Ok(Ok(tls)) = timeout(PATIENCE, acceptor.accept(tcp)).await else {
-        // A client that does not trust the session's CA ends here; that is no decision, and no line.
+        // A client that does not trust the session's CA stops here. That is not a decision, so it is not logged.
         return;
     };
     let (said, two) = {
@@ -144,7 +145,7 @@ async fn inspect(worker: &Rc<Worker>, handle: Handle, first: BytesMut, name: &Ho
         let said = connection.server_name().and_then(HostName::from_wire);
         (said, connection.alpn_protocol() == Some(b"h2"))
     };
-    // Two readers of one hello, so they must agree.
+    // Two parsers have read the hello, so their results must agree.
     if said.as_ref() != Some(name) {
         return failed(entry);
     }

@@ -21,19 +21,19 @@ struct Body<'a> {
 pub struct About<'a> {
     /// Why.
     pub reason: Reason,
-    /// The rule that settled it.
+    /// The rule that decided.
     pub rule: Option<&'a RuleId>,
-    /// The host, as the log says it.
+    /// The host, as in the log.
     pub host: &'a [u8],
     /// The method.
     pub method: &'a [u8],
     /// The target.
     pub target: &'a [u8],
-    /// A hint in place of the reason's own; empty if there is none.
+    /// A hint instead of the reason's own; empty if there is none.
     pub said: &'a str,
 }
 
-/// One JSON object and a line end.
+/// A JSON object and a line feed.
 pub fn json(about: &About<'_>) -> Vec<u8> {
     let host = if about.host.iter().all(|b| (b' '..=b'~').contains(b)) { about.host } else { &[] };
     let body = Body {

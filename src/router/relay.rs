@@ -1,4 +1,4 @@
-//! Bytes both ways between two connections, each side's end passed on for itself.
+//! Copies bytes in both directions between two connections. Each side's end is passed on separately.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::stream::Handle;
 
-/// What came of a relay.
+/// The result of a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Bytes from the first to the second.
@@ -20,12 +20,12 @@ pub struct Moved {
     pub back: u64,
 }
 
-/// Looks at bytes on their way, and may change them. An error ends the relay.
+/// Checks bytes on their way, and may change them. An error ends the relay.
 pub trait Filter {
     fn pass(&mut self, bytes: &mut BytesMut) -> Result<(), ()>;
 }
 
-/// Lets everything pass.
+/// Passes everything on unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Nothing;
 
@@ -42,7 +42,7 @@ struct Pipe<'a> {
     moved: u64,
     /// The source has ended.
     ended: bool,
-    /// And the sink has been told.
+    /// The sink has been told.
     done: bool,
     /// Something was written and not flushed.
     dirty: bool,
@@ -53,7 +53,7 @@ impl<'a> Pipe<'a> {
         Self { from, to, buffer: first, moved: 0, ended: false, done: false, dirty: false }
     }
 
-    /// Moves what can be moved. Ready at the end of this direction; `active` tells if anything moved.
+    /// Copies what can be copied. Ready at the end of this direction; `active` is set if bytes were copied.
     fn poll(&mut self, cx: &mut Context<'_>, active: &mut bool, filter: &mut impl Filter) -> Poll<io::Result<()>> {
         while !self.done {
             if !self.buffer.is_empty() {
@@ -66,7 +66,7 @@ impl<'a> Pipe<'a> {
                 *active = true;
                 self.dirty = true;
                 if self.buffer.is_empty() {
-                    // An idle relay keeps no buffer.
+                    // An idle relay has no buffer.
                     self.buffer = BytesMut::new();
                 }
                 continue;
@@ -95,7 +95,7 @@ impl<'a> Pipe<'a> {
     }
 }
 
-/// Moves bytes until both sides have ended, one fails, neither says anything for `silence`, or `stop` is done.
+/// Copies bytes until both sides have ended, one fails, both have been idle for `silence`, or `stop` completes.
 pub(super) async fn relay(
     (one, first_of_one): (&Handle, BytesMut),
     (two, first_of_two): (&Handle, BytesMut),

@@ -1,4 +1,4 @@
-//! One connection's bytes, plain or in TLS, as the codecs see them.
+//! The bytes of a connection, plain or in TLS.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,26 +11,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
 
-/// What one read takes at most.
+/// The maximum size of a read.
 pub(super) const READ_SIZE: usize = 16 << 10;
 
 thread_local! {
-    /// Where bytes arrive. One for each thread instead of one for each connection, so that idle connections cost nothing.
+    /// The buffer for reads. There is one for each thread instead of one for each connection, so that idle connections
+    /// need no memory.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into_boxed_slice());
 }
 
 /// A connection.
 #[derive(Debug)]
 pub(super) enum Stream {
-    /// TCP as it is.
+    /// Plain TCP.
     Plain(Rewind),
-    /// TLS that ends here.
+    /// TLS that the router terminates.
     Inspected(Box<server::TlsStream<Rewind>>),
     /// TLS to a host.
     Upstream(Box<client::TlsStream<TcpStream>>),
 }
 
-/// TCP whose first bytes have been read already, and are read once more.
+/// TCP whose first bytes have already been read and are read again.
 #[derive(Debug)]
 pub(super) struct Rewind {
     first: Bytes,
@@ -44,7 +45,7 @@ impl Rewind {
 }
 
 impl Rewind {
-    /// The same connection with bytes before all others.
+    /// The same connection, with bytes that are read first.
     pub(super) fn before(first: Bytes, rewind: Self) -> Self {
         let first = if rewind.first.is_empty() { first } else { [first, rewind.first].concat().into() };
         Self { first, tcp: rewind.tcp }
@@ -104,7 +105,7 @@ impl Stream {
 trait Io: AsyncRead + AsyncWrite {}
 impl<T: AsyncRead + AsyncWrite> Io for T {}
 
-/// A handle on a connection: one reads, another writes. All handles are of one thread.
+/// A handle on a connection: one reads, another writes. All handles are on the same thread.
 #[derive(Clone, Debug)]
 pub(super) struct Handle(Rc<RefCell<Stream>>);
 
@@ -113,7 +114,7 @@ impl Handle {
         Self(Rc::new(RefCell::new(stream)))
     }
 
-    /// Reads what there is, at most [`READ_SIZE`] bytes, and appends it to `buffer`. 0 is the end.
+    /// Reads at most [`READ_SIZE`] available bytes, and appends them to `buffer`. Returns 0 at the end.
     pub(super) fn poll_fill(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
         SCRATCH.with(|scratch| {
             let (Ok(mut scratch), Ok(mut stream)) = (scratch.try_borrow_mut(), self.0.try_borrow_mut()) else {
@@ -126,7 +127,7 @@ impl Handle {
         })
     }
 
-    /// Writes as much as is taken.
+    /// Writes as much as the other side accepts.
     pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let Ok(mut stream) = self.0.try_borrow_mut() else { return Poll::Ready(Err(busy())) };
         stream.as_io().poll_write(cx, bytes)
@@ -142,7 +143,7 @@ impl Handle {
         stream.as_io().poll_shutdown(cx)
     }
 
-    /// Writes all of it and flushes.
+    /// Writes everything and flushes.
     pub(super) async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -155,7 +156,7 @@ impl Handle {
         std::future::poll_fn(|cx| self.poll_flush(cx)).await
     }
 
-    /// Ends our side.
+    /// Closes our side.
     pub(super) async fn shutdown(&self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.poll_shutdown(cx)).await
     }
@@ -166,7 +167,7 @@ impl Handle {
     }
 }
 
-/// Two handles never work at once: a thread polls one thing after another.
+/// Two handles are never used at once: a thread polls one task at a time.
 fn busy() -> io::Error {
     io::Error::other("a connection is in use twice")
 }

@@ -1,4 +1,4 @@
-//! TLS on both sides: with clients by the session's CA, with hosts by the roots that the session trusts.
+//! TLS on both sides: certificates of the session's CA for clients, and the session's trusted roots for hosts.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::mint::Mint;
 
-/// `unrecognized_name` (RFC 6066 3), fatal, as a server says it before anything else.
+/// `unrecognized_name` (RFC 6066 3), fatal, as a server sends it first.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 1, 0, 2, 2, 112];
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// How clients are spoken to.
+/// The configuration for clients.
 pub fn server(mint: Arc<Mint>) -> Result<Arc<ServerConfig>, String> {
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(mint);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // No session outlives its connection, so none is taken up again under another name.
+    // TLS sessions are not resumed, so none can be resumed under another name.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config.max_fragment_size = None;
     Ok(Arc::new(config))
 }
 
-/// How hosts are spoken to: for HTTP/1.1, and for HTTP/2.
+/// The configuration for hosts: for HTTP/1.1, and for HTTP/2.
 pub fn clients(roots: RootCertStore) -> Result<[Arc<ClientConfig>; 2], String> {
     let roots = Arc::new(roots);
     let one = |protocol: &[u8]| {
@@ -48,13 +48,13 @@ pub fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|error| error.to_string())?;
-        // What one library takes for a root another may not; the others still count.
+        // This library may not accept every root that another one does; the others still count.
         let _ = roots.add(certificate);
     }
     if roots.is_empty() { Err("it has no certificate".to_owned()) } else { Ok(roots) }
 }
 
-/// Mozilla's, for sessions that bring none.
+/// Mozilla's roots, for sessions without any.
 pub fn built_in_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned());

@@ -1,4 +1,4 @@
-//! Connections that have become web sockets: bytes both ways, cleared of values on the way down.
+//! Connections that were upgraded to web sockets: bytes in both directions, cleared of credentials on the way to the client.
 
 use bytes::BytesMut;
 
@@ -23,7 +23,7 @@ impl Filter for Clearing {
     }
 }
 
-/// Moves bytes until both sides have ended, or the policy does not allow it any more.
+/// Copies bytes until both sides have ended, or the policy no longer allows it.
 pub(super) async fn relay(
     worker: &Worker,
     place: &Place,

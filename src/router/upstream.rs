@@ -1,5 +1,5 @@
-//! Connections to hosts: by the name that was checked, to the address that was checked, kept for the same host and the
-//! same credentials alone.
+//! Connections to hosts: dialed by the checked name at the checked address, and only reused for the same host and the
+//! same credentials.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -21,20 +21,20 @@ use super::live::Live;
 use super::stream::{Handle, Stream};
 use crate::policy::{HostName, Reason};
 
-/// How long a host has to take a connection, and to finish its handshake.
+/// How long a host may take to accept a connection, and to finish its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Addresses of one name that are tried, one after the other.
+/// How many addresses of a name are tried, one after the other.
 const MOST_ADDRESSES: usize = 5;
 
-/// Shorter than most servers keep connections, so that a request does not meet its connection's end.
+/// Shorter than most servers keep idle connections, so that a request does not arrive when its connection is closed.
 const KEPT: Duration = Duration::from_secs(4);
 
-/// Connections kept for one host, and in all, by one thread.
+/// How many connections a thread keeps for one host, and in total.
 const KEPT_FOR_ONE: usize = 64;
 const KEPT_IN_ALL: usize = 256;
 
-/// Whom a connection is for.
+/// The destination of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Host {
     Name(HostName),
@@ -50,14 +50,14 @@ impl Host {
     }
 }
 
-/// What a connection may be used for. Two requests share one only if all of it is equal.
+/// What a connection may be used for. Two requests only share one if all of it is equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Target {
     pub(super) host: Host,
     pub(super) port: u16,
     pub(super) private: bool,
     pub(super) tls: bool,
-    /// Names of the credentials that were put in.
+    /// The names of the credentials that were inserted.
     pub(super) credentials: Vec<String>,
 }
 
@@ -65,23 +65,23 @@ pub(super) struct Target {
 #[derive(Clone, Debug)]
 pub(super) struct Unreached {
     pub(super) reason: Reason,
-    /// More than the reason's own hint says.
+    /// A more specific hint than the reason's own.
     pub(super) said: String,
-    /// What was dialled in vain.
+    /// The address that was dialed without success.
     pub(super) tried: String,
 }
 
-/// A connection on which HTTP/1.1 is spoken.
+/// A connection with HTTP/1.1.
 #[derive(Debug)]
 pub(super) struct Plain {
     pub(super) reader: Reader,
     pub(super) writer: Writer,
     pub(super) address: SocketAddr,
-    /// It has served a request before.
+    /// Whether it has served a request before.
     pub(super) reused: bool,
 }
 
-/// A connection on which HTTP/2 is spoken.
+/// A connection with HTTP/2.
 pub(super) struct Multi {
     pub(super) send: h2::client::SendRequest<Bytes>,
     pub(super) address: SocketAddr,
@@ -97,16 +97,16 @@ struct Kept {
     since: Instant,
 }
 
-/// One thread's way to hosts.
+/// A thread's connections to hosts.
 pub(super) struct Dialer {
     tls: [Arc<ClientConfig>; 2],
     kept: RefCell<HashMap<Target, Vec<Kept>>>,
     multi: RefCell<HashMap<Target, (h2::client::SendRequest<Bytes>, SocketAddr)>>,
-    /// Hosts that turned out to speak HTTP/2 alone.
+    /// Hosts that turned out to support only HTTP/2.
     modern: RefCell<HashSet<Host>>,
 }
 
-/// Dials a host, and nothing but addresses that the guard lets pass.
+/// Dials a host, at addresses that the guard permits.
 pub(super) async fn dial(
     live: &Live,
     host: &Host,
@@ -137,7 +137,7 @@ async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Addresses that the guard lets pass.
+/// The addresses that the guard permits.
 async fn addresses(live: &Live, host: &Host, private: bool) -> Result<Vec<Ipv4Addr>, Unreached> {
     let refused = |reason: Reason, said: String| Unreached { reason, said, tried: String::new() };
     match host {
@@ -165,7 +165,7 @@ impl Dialer {
         Self { tls, kept: RefCell::default(), multi: RefCell::default(), modern: RefCell::default() }
     }
 
-    /// A connection for a request: a kept one that is still quiet, or a new one.
+    /// A connection for a request: a kept one that is still idle, or a new one.
     pub(super) async fn connect(
         &self,
         live: &Live,
@@ -231,7 +231,7 @@ impl Dialer {
             return Err(failed(Reason::UpstreamFailed, "the host does not speak HTTP/2".to_owned()));
         };
         tokio::task::spawn_local(async move {
-            // Its requests tell what went wrong.
+            // The requests on it show what went wrong.
             let _ = connection.await;
         });
         if let Ok(mut all) = self.multi.try_borrow_mut() {
@@ -266,7 +266,8 @@ impl Dialer {
         let error = match shaken {
             Ok(Ok(stream)) => {
                 let protocol = stream.get_ref().1.alpn_protocol();
-                // A host without ALPN speaks HTTP/1.1 (RFC 7301 3.2); one that chose what was not offered is refused by rustls.
+                // A host without ALPN uses HTTP/1.1 (RFC 7301 3.2); rustls refuses one that selects a protocol that was
+                // not offered.
                 if which == 1 && protocol != Some(b"h2") {
                     return Err(Handshake::OtherProtocol);
                 }
@@ -305,7 +306,7 @@ impl Dialer {
         found
     }
 
-    /// Keeps a connection whose answer was read whole.
+    /// Keeps a connection whose response was read completely.
     pub(super) fn keep(&self, target: Target, connection: Plain) {
         let Ok(mut kept) = self.kept.try_borrow_mut() else { return };
         let all: usize = kept.values().map(Vec::len).sum();
@@ -315,7 +316,7 @@ impl Dialer {
         }
     }
 
-    /// Ends what has been kept for long enough.
+    /// Closes connections that have been idle for too long.
     pub(super) fn sweep(&self) {
         if let Ok(mut kept) = self.kept.try_borrow_mut() {
             for list in kept.values_mut() {
@@ -325,7 +326,7 @@ impl Dialer {
         }
     }
 
-    /// Forgets everything: the policy is another one.
+    /// Closes all connections, because the policy has changed.
     pub(super) fn forget(&self) {
         if let Ok(mut kept) = self.kept.try_borrow_mut() {
             kept.clear();

@@ -1,23 +1,24 @@
-//! WebSocket frames on their way down (RFC 6455 5.2): what they hold is cleared of values, and nothing else of them changes.
+//! WebSocket frames on their way to the client (RFC 6455 5.2): their content is cleared of credentials, and nothing
+//! else changes.
 //!
-//! What takes a value's place is as long as it, so that frames keep their heads, and binary messages what they say of their own
-//! lengths. A value may stand in several fragments of one message. Nobody may agree on extensions: what would be packed cannot
-//! be read, so no offer of one goes up.
+//! Replacements have the same length, so that frame headers and length fields in binary messages stay valid. A value
+//! may be split over several fragments of a message. Extensions are never negotiated, since compressed messages could
+//! not be read.
 
 use std::collections::VecDeque;
 
 use super::clear::{Replacer, Scanner, Unreadable};
 
-/// Bytes of heads and control frames that wait for what is held back. A host that sends more of them in the middle of what may
-/// be a value means no good.
+/// The maximum size of frame headers and control frames that wait for held-back bytes. A host that sends more of them
+/// in the middle of a possible value is up to no good.
 const MOST_WAITING: usize = 64 << 10;
 
-/// What goes down, in its order.
+/// What to send, in order.
 #[derive(Debug)]
 enum Part {
-    /// Heads and control frames.
+    /// Frame headers and control frames.
     Done(Vec<u8>),
-    /// So many bytes of messages.
+    /// This many bytes of messages.
     Payload(u64),
 }
 
@@ -27,21 +28,21 @@ pub struct Frames {
     replacer: Replacer,
     scanner: Scanner,
     parts: VecDeque<Part>,
-    /// Cleared bytes of messages that have not gone down.
+    /// Cleared bytes of messages that have not been sent.
     ready: VecDeque<u8>,
     waiting: usize,
-    /// A head, and the payload of a control frame.
+    /// A frame header, and the payload of a control frame.
     head: Vec<u8>,
-    /// Bytes that are missing of the frame of a message.
+    /// How many bytes of a message's frame are missing.
     left: u64,
-    /// It is the last one of its message.
+    /// Whether it is the last frame of its message.
     last: bool,
-    /// A message has begun and not ended.
+    /// Whether a message has begun and not ended.
     open: bool,
 }
 
 impl Frames {
-    /// For a connection to a host whose answers are cleared.
+    /// For a connection to a host whose responses are cleared.
     pub fn new(replacer: &Replacer) -> Self {
         Self {
             replacer: replacer.clone(),
@@ -56,7 +57,7 @@ impl Frames {
         }
     }
 
-    /// Takes all of `input` and appends what may go down to `out`.
+    /// Takes all of `input` and appends what can be sent to `out`.
     pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Unreadable> {
         let mut rest = input;
         while !rest.is_empty() {
@@ -82,13 +83,13 @@ impl Frames {
         let mut cleared = Vec::new();
         self.scanner.push(piece, &mut cleared);
         if self.left == 0 && self.last {
-            // What a value would begin with is over where its message is.
+            // A value cannot extend beyond its message.
             self.scanner.finish(&mut cleared);
         }
         self.ready.extend(cleared);
     }
 
-    /// Looks whether the head, or the control frame, is whole.
+    /// Checks whether the frame header, or the control frame, is complete.
     fn head(&mut self) -> Result<(), Unreadable> {
         let [first, second, more @ ..] = self.head.as_slice() else { return Ok(()) };
         let (opcode, masked) = (first & 15, second & 0x80 != 0);
@@ -106,7 +107,7 @@ impl Frames {
             [] => u64::from(short),
             bytes => bytes.iter().fold(0, |length, byte| length << 8 | u64::from(*byte)),
         };
-        // A server masks nothing (RFC 6455 5.1).
+        // A server does not mask frames (RFC 6455 5.1).
         if masked || length > u64::MAX >> 1 {
             return Err(Unreadable::Malformed);
         }
@@ -118,7 +119,7 @@ impl Frames {
         }
     }
 
-    /// A control frame, which is small and may stand between the fragments of a message (RFC 6455 5.5).
+    /// A control frame, which is small and may appear between the fragments of a message (RFC 6455 5.5).
     fn control(&mut self, whole: bool, length: u8) -> Result<(), Unreadable> {
         if !whole || length > 125 {
             return Err(Unreadable::Malformed);
@@ -150,7 +151,7 @@ impl Frames {
         self.parts.push_back(Part::Done(bytes));
     }
 
-    /// Sends what is settled, in its order.
+    /// Sends what is final, in order.
     fn send(&mut self, out: &mut Vec<u8>) {
         while let Some(part) = self.parts.front_mut() {
             match part {

@@ -28,66 +28,66 @@ pub struct Shared {
     pub(super) current: Current,
     /// The log.
     pub(super) log: Log,
-    /// Connections.
+    /// The limit of connections.
     pub(super) connections: Budget,
-    /// Bytes of heads that are not complete.
+    /// The limit of bytes in incomplete heads.
     pub(super) heads: Budget,
-    /// Bodies that are read whole.
+    /// The limit of bodies that are read completely.
     pub(super) bodies: Budget,
-    /// Bytes of a request's head at most.
+    /// The maximum size of a request's head.
     pub(super) request_head: usize,
-    /// The session's credentials; None if it has none.
+    /// The session's credentials, if any.
     pub(super) table: Option<Table>,
     /// Tokens of GitHub Apps.
     pub(super) minter: Minter,
-    /// How clients are spoken to; None if nothing is decrypted.
+    /// The TLS configuration for clients; `None` if nothing is decrypted.
     pub(super) server: Option<Arc<ServerConfig>>,
-    /// Connections that were refused since there were too many.
+    /// How many connections were refused because of the limit.
     pub(super) full: Seldom,
 }
 
-/// What one thread's tasks share.
+/// What the tasks of a thread share.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) dialer: Dialer,
 }
 
-/// What a listener is for.
+/// The purpose of a listener.
 #[derive(Clone, Debug)]
 pub enum Port {
-    /// 443.
+    /// Port 443.
     Tls,
-    /// 80.
+    /// Port 80.
     Web,
     /// A named port.
     Tcp(Arc<TcpRoute>),
 }
 
-/// A listener, and who may come to it.
+/// A listener, and who may connect to it.
 #[derive(Debug)]
 pub struct Listener {
-    /// Bound and listening, not blocking.
+    /// Bound, listening and non-blocking.
     pub socket: std::net::TcpListener,
-    /// What for.
+    /// Its purpose.
     pub port: Port,
-    /// The only address that is served; None where whoever reaches it is the agent.
+    /// The only address that is served; `None` if only the agent can reach it.
     pub only: Option<Ipv4Addr>,
 }
 
 impl Worker {
-    /// How long a connection may be silent.
+    /// How long a connection may be idle.
     pub(super) fn silence(&self) -> Duration {
         self.shared.current.get().file.limits.silence()
     }
 
-    /// True if requests on a connection are still decided inside of it.
+    /// Whether requests on a connection are decided individually.
     pub(super) fn still(&self, place: &Place) -> bool {
         let Some(name) = &place.name else { return true };
         let decision = self.shared.current.get().file.policy.decide(name.as_str(), place.port);
         decision.verdict == Verdict::Allow && decision.tier == Tier::Inspected
     }
 
-    /// Waits until a request that became a connection of its own would not be allowed any more.
+    /// Waits until an upgraded request would no longer be allowed.
     pub(super) async fn until_denied(&self, place: &Place, entry: &Entry) {
         let host = String::from_utf8_lossy(&entry.host).into_owned();
         let method = String::from_utf8_lossy(&entry.method).into_owned();
@@ -103,7 +103,7 @@ impl Worker {
     /// Waits until a policy is in force that does not permit something.
     pub(super) async fn until(&self, permits: impl Fn(&Live) -> bool) {
         let mut changes = self.shared.current.watch();
-        // Looked at before the first change too, since what was decided may have been decided by the policy before.
+        // Also checked before the first change, since an earlier policy may have decided.
         while permits(&self.shared.current.get()) {
             if changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
@@ -112,13 +112,13 @@ impl Worker {
     }
 }
 
-/// Serves what comes to a listener.
+/// Serves a listener's connections.
 pub(super) async fn accept(worker: Rc<Worker>, listener: TcpListener, port: Port, only: Option<Ipv4Addr>) {
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors: whoever waits is served when others have ended.
+                // No descriptors are left; whoever waits is served when other connections have ended.
                 if !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -154,12 +154,12 @@ async fn serve(worker: &Rc<Worker>, stream: TcpStream, _peer: SocketAddr, port: 
     }
 }
 
-/// Clients that vanish without an end are noticed.
+/// Detects clients that disappear without closing the connection.
 pub(super) fn keep_alive(stream: &TcpStream) {
     let _ = rustix::net::sockopt::set_socket_keepalive(stream, true);
 }
 
-/// A connection more than there may be: refused without a byte, and said at most once a second.
+/// Too many connections: refused without sending anything, and logged at most once a second.
 fn full(worker: &Worker, port: &Port) {
     if worker.shared.full.pass().is_none() {
         return;
@@ -174,12 +174,12 @@ fn full(worker: &Worker, port: &Port) {
     entry.write(&worker.shared);
 }
 
-/// Both halves of a plain TCP connection, with what was read of it already.
+/// Both halves of a plain TCP connection, with the bytes that were already read.
 pub(super) fn plain(stream: TcpStream) -> Handle {
     Handle::new(Stream::Plain(Rewind::new(bytes::Bytes::new(), stream)))
 }
 
-/// Nothing read yet.
+/// Nothing has been read yet.
 pub(super) fn nothing() -> BytesMut {
     BytesMut::new()
 }

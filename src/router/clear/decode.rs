@@ -1,4 +1,4 @@
-//! Content encodings, undone step by step.
+//! Decodes content encodings step by step.
 
 use std::fmt;
 
@@ -8,29 +8,29 @@ use compression_codecs::{BrotliDecoder, DecodeV2, DeflateDecoder, GzipDecoder, Z
 
 use super::{STEP, Unreadable};
 
-/// A content encoding that can be undone.
+/// A supported content encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
     /// RFC 1952.
     Gzip,
-    /// RFC 1950, or RFC 1951 without its frame, as some servers mean it.
+    /// RFC 1950, or RFC 1951 without a frame, which some servers send.
     Deflate,
     /// RFC 7932.
     Brotli,
-    /// RFC 8878, with a window of 8 MiB at most (RFC 9659).
+    /// RFC 8878, with a window of at most 8 MiB (RFC 9659).
     Zstd,
 }
 
-/// More encodings on top of each other than this have no use.
+/// More stacked encodings than this are not useful.
 const MOST: usize = 4;
 
-/// Words in this field that say nothing of compression.
+/// Values of this field that are not about compression.
 const PLAIN: [&str; 10] =
     ["", "identity", "none", "aws-chunked", "utf-8", "utf8", "ascii", "us-ascii", "binary", "8bit"];
 
 impl Coding {
-    /// Reads all of an answer's `Content-Encoding` fields; the first that was applied comes first. With `lenient` words that
-    /// nobody knows mean nothing.
+    /// Parses all `Content-Encoding` fields of a response, in the order in which the encodings were applied. With
+    /// `lenient`, unknown words are ignored.
     pub fn read(values: &[&[u8]], lenient: bool) -> Result<Vec<Self>, Unreadable> {
         let mut all = Vec::new();
         for word in values.iter().flat_map(|value| value.split(|byte| *byte == b',')) {
@@ -55,7 +55,8 @@ impl Coding {
     }
 }
 
-/// What goes up of a client's `Accept-Encoding` to a host whose answers are read: what can be undone, and nothing else.
+/// The part of a client's `Accept-Encoding` that is forwarded to a host whose responses are cleared: only supported
+/// encodings.
 pub fn offer(accepted: &[&[u8]]) -> Vec<u8> {
     let words = accepted.iter().flat_map(|value| value.split(|byte| *byte == b','));
     let readable = words.map(<[u8]>::trim_ascii).filter(|word| {
@@ -66,25 +67,26 @@ pub fn offer(accepted: &[&[u8]]) -> Vec<u8> {
     if offered.is_empty() { b"identity".to_vec() } else { offered }
 }
 
-/// Decoders one behind the other.
+/// A chain of decoders.
 #[derive(Debug, Default)]
 pub struct Chain(Vec<Stage>);
 
 impl Chain {
-    /// For encodings in the order in which they were applied.
+    /// Returns decoders for encodings in the order in which they were applied.
     pub fn new(codings: &[Coding]) -> Self {
         Self(codings.iter().rev().map(|coding| Stage::new(*coding)).collect())
     }
 
-    /// True if it changes nothing.
+    /// Whether it does not change anything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes from `input` and appends some of what is unpacked to `out`. True if there is more to come without more input.
+    /// Takes bytes from `input` and appends decoded bytes to `out`. Returns true if there is more output without more
+    /// input.
     pub fn push(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<bool, Unreadable> {
         let last = self.0.len().saturating_sub(1);
-        // From the end, so that nothing piles up in between.
+        // From the end, so that nothing accumulates in between.
         let ready = self.0.iter().rposition(Stage::has_more).unwrap_or(0);
         for at in ready..=last {
             let mut made = Vec::new();
@@ -114,11 +116,11 @@ impl Chain {
 struct Stage {
     coding: Coding,
     decoder: Option<Box<dyn DecodeV2>>,
-    /// Input that has not been taken; of the first stage only the first byte of deflate.
+    /// Input that has not been consumed; in the first stage, only the first byte of deflate.
     held: Vec<u8>,
     begun: bool,
     ended: bool,
-    /// The last step filled its output.
+    /// Whether the last step filled its output.
     full: bool,
 }
 
@@ -152,7 +154,7 @@ impl Stage {
         }
         self.begun = true;
         if self.ended {
-            // Members of gzip and frames of zstd may follow each other.
+            // Several members of gzip and frames of zstd may follow each other.
             let again = matches!(self.coding, Coding::Gzip | Coding::Zstd);
             let decoder = self.decoder.as_mut().filter(|_| again).ok_or(Unreadable::Malformed)?;
             decoder.reinit().map_err(|_| Unreadable::Malformed)?;
@@ -181,7 +183,8 @@ impl Stage {
         let mut buffer = WriteBuffer::new_initialized(out.get_mut(start..).unwrap_or_default());
         let mut from = PartialBuffer::new(*input);
         let ended = match decoder.decode(&mut from, &mut buffer) {
-            // Without input zlib calls it an error that nothing was left; one in the data shows as an end that never comes.
+            // Without input, zlib reports an error because nothing was left to do. A real error in the data shows up as
+            // an end that never comes.
             Err(_) if input.is_empty() => Ok(false),
             ended => ended,
         };
@@ -190,7 +193,7 @@ impl Stage {
         out.truncate(start + made);
         self.ended = ended.map_err(|_| Unreadable::Malformed)?;
         self.full = full && !self.ended;
-        // What goes on forever without getting anywhere would, too.
+        // A stream that never makes progress would be one, too.
         if taken == 0 && made == 0 && !input.is_empty() && !self.ended {
             return Err(Unreadable::Malformed);
         }
@@ -209,7 +212,7 @@ fn open(coding: Coding, head: &[u8]) -> Box<dyn DecodeV2> {
     }
 }
 
-/// The head of zlib (RFC 1950 2.2): method 8, and a check over both bytes.
+/// The header of zlib (RFC 1950 2.2): method 8, and a check value over both bytes.
 fn is_zlib(head: &[u8]) -> bool {
     matches!(head, [method, flags] if method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0)
 }

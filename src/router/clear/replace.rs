@@ -1,5 +1,5 @@
-//! Texts with replaced parts: leftmost first, the longest form that begins there, and nothing that was put in is looked at
-//! again. A text in pieces comes out as the whole would.
+//! Replaces parts of texts: leftmost first, then the longest form that begins there. Replacements are not searched
+//! again. The result does not depend on how a text is split into pieces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::super::credential::Field;
 use super::super::credential::forms;
 use super::Unreadable;
 
-/// Forms are found by so many of their first bytes, and then compared.
+/// Forms are found by this many of their first bytes, and then compared.
 const PREFIX: usize = 8;
 
-/// What a text shorter than its place is filled up with.
+/// The byte with which a shorter replacement is padded.
 const FILL: u8 = b'0';
 
-/// What answers are cleared of: forms of values, each with what takes its place. Cheap to clone.
+/// What responses are cleared of: forms of values, each with its replacement. Cheap to clone.
 #[derive(Clone)]
 pub struct Replacer {
     forms: Arc<Forms>,
     keeps_length: bool,
 }
 
-/// Never shows what it looks for.
+/// Never prints what it searches for.
 impl fmt::Debug for Replacer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Replacer")
@@ -31,7 +31,7 @@ impl fmt::Debug for Replacer {
 }
 
 struct Forms {
-    /// Distinct first bytes of all forms.
+    /// The distinct first bytes of all forms.
     finder: AhoCorasick,
     /// Sorted by `text`.
     sorted: Vec<Form>,
@@ -45,9 +45,9 @@ struct Form {
 }
 
 impl Replacer {
-    /// For every form of these values, each with its surrogate, and for `exact` texts besides. None if there is nothing to
-    /// look for, an error if they are too many. With `keeps_length` what takes a form's place is cut or filled up to its
-    /// length.
+    /// A replacer for every form of these values, each with its surrogate, and for additional `exact` texts. `None` if
+    /// there is nothing to search for; an error if there are too many. With `keeps_length`, replacements are truncated
+    /// or padded to the length of the form.
     pub fn new<'a>(
         values: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
         exact: &[(Vec<u8>, Vec<u8>)],
@@ -58,13 +58,14 @@ impl Replacer {
         Self::of(all, keeps_length)
     }
 
-    /// For texts that shall not be seen, each of them replaced by the same one. None if there is nothing to look for.
+    /// A replacer for texts that must not be shown, each of which gets the same replacement. `None` if there is nothing
+    /// to search for.
     pub fn hiding(forms: impl IntoIterator<Item = Vec<u8>>, by: &[u8]) -> Result<Option<Self>, Unreadable> {
         Self::of(forms.into_iter().filter(|form| !form.is_empty()).map(|form| (form, by.to_vec())).collect(), false)
     }
 
     fn of(mut all: Vec<(Vec<u8>, Vec<u8>)>, keeps_length: bool) -> Result<Option<Self>, Unreadable> {
-        // Stable, so that what was said first stays.
+        // A stable sort, so that the first replacement for a form wins.
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all.dedup_by(|later, first| later.0 == first.0);
         let mut prefixes: Vec<&[u8]> = all.iter().map(|(text, _)| start(text)).collect();
@@ -80,17 +81,17 @@ impl Replacer {
         Ok((!sorted.is_empty()).then(|| Self { forms: Arc::new(Forms { finder, sorted }), keeps_length }))
     }
 
-    /// What takes a form's place is as long as it.
+    /// Whether every replacement has the length of its form.
     pub fn keeps_length(&self) -> bool {
         self.keeps_length
     }
 
-    /// A whole text (a header's value, a trailer, a reason phrase), cleared; None if there is nothing in it to clear.
+    /// Clears a complete text (a header's value, a trailer, a reason phrase); `None` if there is nothing to clear.
     pub fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
         self.written(text, self.keeps_length)
     }
 
-    /// The same, as long as it was.
+    /// Like `text`, but keeps the length.
     pub fn fitted(&self, text: &[u8]) -> Option<Vec<u8>> {
         self.written(text, true)
     }
@@ -101,7 +102,7 @@ impl Replacer {
         step.found.then_some(out)
     }
 
-    /// Header or trailer fields, cleared; one whose name holds a value goes.
+    /// Clears header or trailer fields. A field whose name contains a value is removed.
     pub fn fields(&self, fields: &mut Vec<Field>) {
         fields.retain_mut(|(name, value)| {
             if let Some(cleared) = self.text(value) {
@@ -116,22 +117,22 @@ fn start(text: &[u8]) -> &[u8] {
     text.get(..PREFIX).unwrap_or(text)
 }
 
-/// A form and those that it begins with, the longest first.
+/// A form and those that it begins with, longest first.
 fn beginnings(sorted: &[Form], from: Option<usize>) -> impl Iterator<Item = (usize, &Form)> {
     let form = move |at: usize| sorted.get(at).map(|form| (at, form));
     std::iter::successors(from.and_then(form), move |(_, one)| one.parent.and_then(form))
 }
 
-/// What came of a piece of text.
+/// The result of searching a piece of text.
 struct Step {
-    /// As many bytes of it are done with.
+    /// How many bytes of it are done.
     done: usize,
-    /// Something was replaced.
+    /// Whether something was replaced.
     found: bool,
 }
 
 impl Forms {
-    /// Writes a text to `out` as far as what follows cannot change it, or all of it if nothing follows.
+    /// Writes a text to `out` as far as it cannot be affected by what follows, or completely if nothing follows.
     fn replace(&self, text: &[u8], out: &mut Vec<u8>, fit: bool, whole: bool) -> Step {
         let mut step = Step { done: 0, found: false };
         let mut from = 0;
@@ -159,10 +160,10 @@ impl Forms {
         step
     }
 
-    /// The first place from `from` on at which a form may begin.
+    /// The first position from `from` on at which a form may begin.
     fn next(&self, text: &[u8], from: usize, whole: bool) -> Option<usize> {
         let found = self.finder.find(text.get(from..)?).map(|found| from + found.start());
-        // In the last bytes there may be less of a form than the finder needs.
+        // The last bytes may contain less of a form than the finder needs.
         let last = from.max(text.len().saturating_sub(PREFIX - 1));
         if whole || found.is_some_and(|at| at <= last) {
             return found;
@@ -174,19 +175,19 @@ impl Forms {
     /// The longest form that a text begins with.
     fn longest(&self, text: &[u8]) -> Option<&Form> {
         let before = self.sorted.partition_point(|form| &*form.text <= text);
-        // All forms that the text begins with are beginnings of the last one that is not behind it.
+        // All forms that the text begins with are prefixes of the last form that does not sort after it.
         let found = beginnings(&self.sorted, before.checked_sub(1)).find(|(_, form)| text.starts_with(&form.text));
         found.map(|(_, form)| form)
     }
 
-    /// True if a form is longer than this text and begins with it.
+    /// Whether a form is longer than this text and begins with it.
     fn may_grow(&self, text: &[u8]) -> bool {
         let behind = self.sorted.partition_point(|form| &*form.text <= text);
         self.sorted.get(behind).is_some_and(|form| form.text.starts_with(text))
     }
 }
 
-/// Replaces in a text that comes in pieces. Holds back only what may be the beginning of a form.
+/// Replaces in a text that arrives in pieces. Only holds back what may be the beginning of a form.
 #[derive(Debug)]
 pub struct Scanner {
     replacer: Replacer,
@@ -195,12 +196,12 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// `fit`: what takes a form's place is as long as it.
+    /// With `fit`, replacements have the length of their forms.
     pub fn new(replacer: &Replacer, fit: bool) -> Self {
         Self { replacer: replacer.clone(), fit, held: Vec::new() }
     }
 
-    /// Takes a piece and appends to `out` what is settled. True if something was replaced.
+    /// Takes a piece and appends what is final to `out`. Returns true if something was replaced.
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> bool {
         let forms = &self.replacer.forms;
         if self.held.is_empty() {
@@ -214,18 +215,18 @@ impl Scanner {
         step.found
     }
 
-    /// The text has ended: appends what was held back. True if something was replaced in it.
+    /// Ends the text: appends what was held back. Returns true if something was replaced in it.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> bool {
         let held = std::mem::take(&mut self.held);
         self.replacer.forms.replace(&held, out, self.fit, true).found
     }
 
-    /// What takes a form's place is as long as it.
+    /// Whether replacements have the length of their forms.
     pub fn fits(&self) -> bool {
         self.fit
     }
 
-    /// Something is held back.
+    /// Whether something is held back.
     pub fn holds(&self) -> bool {
         !self.held.is_empty()
     }

@@ -1,5 +1,5 @@
-//! The system calls that a running router or forwarder makes. Everything else does not exist (`ENOSYS`), which libraries
-//! know how to live with: it is what an older kernel says.
+//! The system calls that a running router or forwarder uses. All others fail with `ENOSYS`, as on an older kernel,
+//! which libraries can handle.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,19 @@ use seccompiler::{
     SeccompFilter, SeccompRule as Rule, TargetArch, apply_filter, apply_filter_all_threads,
 };
 
-/// Whom the filter is for.
+/// Which threads the filter applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// Every thread of the process.
+    /// All threads of the process.
     All,
-    /// This one, and those that it starts.
+    /// This thread, and those that it starts.
     ThisAndItsOwn,
 }
 
-/// Bytes in and out, sockets, waiting, memory, threads, time. No other process, no other file than what Landlock leaves.
+/// Reading and writing, sockets, waiting, memory, threads, time. No other process, and no files except those that
+/// Landlock permits.
 const CALLS: &[c_long] = &[
-    // Bytes.
+    // Reading and writing.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
@@ -87,7 +88,7 @@ const CALLS: &[c_long] = &[
     libc::SYS_geteuid,
     libc::SYS_sched_getaffinity,
     libc::SYS_prctl,
-    // Time, chance, bounds.
+    // Time, random bytes, limits.
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
     libc::SYS_gettimeofday,
@@ -97,13 +98,13 @@ const CALLS: &[c_long] = &[
     libc::SYS_uname,
 ];
 
-/// What x86-64 has beside the newer forms, and glibc still uses there.
+/// System calls that only exist on x86-64 in addition to their newer forms, which glibc still uses.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[c_long] = &[libc::SYS_epoll_wait, libc::SYS_poll, libc::SYS_stat, libc::SYS_time];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[c_long] = &[];
 
-/// Applies the filter; false where it cannot be written for this architecture.
+/// Installs the filter. Returns false if it is not available for this architecture.
 pub(super) fn filter(threads: Threads) -> Result<bool, String> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(false) };
     let program = program(arch).map_err(|error| error.to_string())?;
@@ -122,10 +123,10 @@ fn program(arch: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
         Rule::new(vec![Condition::new(argument, Len::Dword, Op::MaskedEq(mask), value)?])
     };
     let all = -1;
-    // No netlink, no vsock, nothing raw.
+    // No netlink, no vsock, no raw sockets.
     rules.insert(libc::SYS_socket, vec![is(0, all, libc::AF_INET)?, is(0, all, libc::AF_UNIX)?]);
-    // Threads, not processes, and none in namespaces of their own. glibc falls back to this from `clone3`, whose flags no
-    // filter can see.
+    // Threads, but no processes and no namespaces. glibc falls back to this from `clone3`, whose flags a filter cannot
+    // read.
     let namespaces = libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWNET
@@ -134,7 +135,7 @@ fn program(arch: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
         | libc::CLONE_NEWUTS
         | libc::CLONE_NEWCGROUP;
     rules.insert(libc::SYS_clone, vec![is(0, libc::CLONE_THREAD | namespaces, libc::CLONE_THREAD)?]);
-    // No new code.
+    // No executable memory.
     rules.insert(libc::SYS_mmap, vec![is(2, libc::PROT_EXEC, 0)?]);
     rules.insert(libc::SYS_mprotect, vec![is(2, libc::PROT_EXEC, 0)?]);
     let absent = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());

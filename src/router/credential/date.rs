@@ -1,10 +1,10 @@
-//! Dates in the few forms that APIs write them in.
+//! Dates in the formats that APIs use.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// `Sun, 30 Aug 2015 12:36:00 GMT` (RFC 9110 5.6.7) as a stamp.
+/// Converts `Sun, 30 Aug 2015 12:36:00 GMT` (RFC 9110 5.6.7) to a time stamp.
 pub(super) fn stamp_of_http_date(text: &str) -> Option<String> {
     let words: Vec<&str> = text.split(' ').collect();
     let [weekday, day, month, year, time, "GMT" | "UTC" | "+0000" | "-0000"] = words.as_slice() else { return None };
@@ -22,8 +22,8 @@ pub(super) fn stamp_of_http_date(text: &str) -> Option<String> {
     fits.then(|| format!("{year}{month:02}{day:0>2}T{}Z", parts.concat()))
 }
 
-/// The seconds since 1970 of `YYYYMMDDTHHMMSSZ`; None where it is not of that form. Days and hours beyond the end of theirs
-/// count on.
+/// The seconds since 1970 of `YYYYMMDDTHHMMSSZ`; `None` for another format. Days and hours that are out of range
+/// overflow into the next month or day.
 pub(super) fn seconds(stamp: &str) -> Option<i64> {
     let (date, time) = stamp.strip_suffix('Z')?.split_once('T')?;
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

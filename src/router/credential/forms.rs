@@ -1,22 +1,22 @@
-//! The forms in which a value may come back: as it is, and as servers, libraries and templates write it.
+//! The forms in which a value may appear in a response: as it is, and as servers, libraries and templates write it.
 //!
-//! One list for answers and for what `sandboxc` writes itself. Each form of a value has the same form of its surrogate, so that what takes its place
-//! reads like what was there.
+//! The same list is used for responses and for everything that `sandboxc` itself writes. Each form of a value has a
+//! corresponding form of its surrogate, so that the replacement can be parsed like the original.
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Shorter forms are words like any other, and would be found in every other text.
+/// Shorter forms are too common to be replaced.
 pub const SHORTEST: usize = 6;
 
-/// Each form of a value with the same form of its surrogate; no form twice, none shorter than [`SHORTEST`].
+/// Each form of a value with the same form of its surrogate, without duplicates, and none shorter than [`SHORTEST`].
 pub fn pairs(value: &[u8], surrogate: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     pairs_from(value, surrogate, SHORTEST)
 }
 
-/// The forms alone; those that are no base64 from `shortest` bytes on.
+/// The forms only; those that are not base64 from `shortest` bytes on.
 pub fn of(value: &[u8], shortest: usize) -> Vec<Vec<u8>> {
     pairs_from(value, &[], shortest).into_iter().map(|(form, _)| form).collect()
 }
@@ -45,7 +45,7 @@ fn pairs_from(value: &[u8], surrogate: &[u8], shortest: usize) -> Vec<(Vec<u8>, 
 
 type Writer = fn(&[u8]) -> Vec<u8>;
 
-/// Ways of writing a text. The first that gives a form decides what its place is taken by.
+/// Ways to write a text. If several give the same form, the first determines the replacement.
 const WRITERS: &[Writer] = &[
     <[u8]>::to_vec,
     |text| percent(text, Case::Upper, b"-._~"),
@@ -71,7 +71,7 @@ const WRITERS: &[Writer] = &[
     // JSON in JSON.
     |text| json(&json(text, PLAIN), PLAIN),
     |text| json(&json(text, Json { slash: true, ..PLAIN }), Json { slash: true, ..PLAIN }),
-    // Named and decimal as most, Go, PHP, Python and Django, XML, Handlebars.
+    // Named and decimal entities as most libraries write them, then Go, PHP, Python and Django, XML, Handlebars.
     |text| html(text, &[(b'\'', "&#39;")]),
     |text| html(text, &[(b'\'', "&#39;"), (b'"', "&#34;"), (b'+', "&#43;")]),
     |text| html(text, &[(b'\'', "&#039;")]),
@@ -82,12 +82,12 @@ const WRITERS: &[Writer] = &[
     |text| html(text, &[]),
     |text| hex(text, Case::Lower, ""),
     |text| hex(text, Case::Upper, ""),
-    // S3 shows the bytes of what it would have signed, in which the token of a URL is encoded.
+    // In errors, S3 shows the bytes of the string to sign, in which the token of a URL is encoded.
     |text| hex(text, Case::Lower, " "),
     |text| hex(&percent(text, Case::Upper, b"-._~"), Case::Lower, " "),
 ];
 
-/// Ways of writing base64, whose digits hold `+` and `/`.
+/// Ways to write base64, whose digits include `+` and `/`.
 const AROUND_BASE64: &[Writer] = &[
     <[u8]>::to_vec,
     |text| percent(text, Case::Upper, b"-._~"),
@@ -95,7 +95,7 @@ const AROUND_BASE64: &[Writer] = &[
     |text| json(text, Json { slash: true, ..PLAIN }),
 ];
 
-/// Of hexadecimal digits.
+/// Ways to write hexadecimal digits.
 #[derive(Clone, Copy)]
 enum Case {
     Upper,
@@ -130,11 +130,11 @@ fn form(text: &[u8], case: Case) -> Vec<u8> {
 /// How a serializer writes strings.
 #[derive(Clone, Copy)]
 struct Json<'a> {
-    /// `\/` for `/`.
+    /// Whether it writes `\/` for `/`.
     slash: bool,
-    /// What besides is written as `\uXXXX`.
+    /// What else is written as `\uXXXX`.
     also: &'a [u8],
-    /// Everything but ASCII is, with digits of this case; so are those of `also`.
+    /// All characters outside ASCII, with digits of this case, and those in `also`.
     ascii: Option<Case>,
 }
 
@@ -191,14 +191,15 @@ fn hex(text: &[u8], case: Case, between: &str) -> Vec<u8> {
     pairs.collect::<Vec<_>>().join(between.as_bytes())
 }
 
-/// What is certain of the base64 of any text that holds a value.
+/// The certain part of the base64 of any text that contains a value.
 #[derive(Clone, Copy)]
 struct Base64 {
-    /// The URL's alphabet.
+    /// Whether to use the alphabet for URLs.
     url: bool,
-    /// Bytes that stand before the value in its first group of three.
+    /// How many bytes come before the value in its first group of three.
     before: usize,
-    /// The last of them is a colon, as in Basic, so that the digit that it shares with the value is certain too.
+    /// Whether the last of them is a colon, as in Basic, so that the digit that it shares with the value is also
+    /// certain.
     after_colon: bool,
     end: End,
 }
@@ -206,13 +207,13 @@ struct Base64 {
 /// What follows the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Anything, so that a digit shared with it is not certain.
+    /// Anything, so that a digit shared with it is uncertain.
     Any,
     /// A colon, as in Basic.
     Colon,
     /// Nothing.
     Bare,
-    /// Nothing, and the last group is filled up with `=`.
+    /// Nothing, and the last group is padded with `=`.
     Padded,
 }
 
@@ -240,7 +241,7 @@ impl Base64 {
             (before, true) => before,
             (before, false) => before + 1,
         };
-        // The last digit may hold bits of what follows.
+        // The last digit may contain bits of what follows.
         let last = if self.end == End::Any { whole / 6 } else { whole.div_ceil(6) };
         let mut out = digits.get(first..last).unwrap_or_default().as_bytes().to_vec();
         if self.end == End::Padded {

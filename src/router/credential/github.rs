@@ -1,12 +1,12 @@
-//! Which requests a GitHub App's token with `repositories` is for.
+//! Which requests a GitHub App's token with `repositories` may be used for.
 //!
-//! The token is bound by GitHub; this bound is the router's own, by default deny: a request whose repository cannot be proven
-//! from its path or its GraphQL text is refused. Repositories that a field below leads to are GitHub's to bound; fields that
-//! are known to lead elsewhere are refused.
+//! GitHub restricts the token. In addition, the router denies by default: it refuses a request if path or GraphQL text
+//! do not prove which repository it is about. GitHub restricts repositories that are reached through fields further
+//! down; fields that are known to lead elsewhere are refused.
 //!
-//! Proven: `/repos/OWNER/NAME` and below (on GHES after `/api/v3`), git over HTTPS and its LFS, and GraphQL queries whose
-//! top-level fields are all `repository(owner:, name:)`, `rateLimit` or `__typename`. Besides, a few GETs that name no
-//! repository at all.
+//! Proven: `/repos/OWNER/NAME` and below (on GHES after `/api/v3`), git over HTTPS and its LFS, and GraphQL queries
+//! whose top-level fields are all `repository(owner:, name:)`, `rateLimit` or `__typename`. A few GET requests that
+//! name no repository are also permitted.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::router::graphql::{Document, Field, Kind, Selection};
 
 const ANYWHERE: [&str; 5] = ["/installation/repositories", "/meta", "/rate_limit", "/versions", "/zen"];
 const GIT: [&str; 3] = ["info/refs", "git-upload-pack", "git-receive-pack"];
-/// From one repository to others.
+/// Fields that lead from one repository to others.
 const LEADING_AWAY: [&str; 14] = [
     "forks",
     "node",
@@ -32,24 +32,24 @@ const LEADING_AWAY: [&str; 14] = [
     "viewer",
     "watching",
 ];
-/// What `owner` may be asked for without going further.
+/// Fields of `owner` that do not lead further.
 const OF_OWNERS: [&str; 6] = ["__typename", "avatarUrl", "id", "login", "name", "url"];
 
-/// Which repositories a credential is for.
+/// The repositories that a credential is for.
 #[derive(Clone, Copy)]
 pub(super) struct Bound<'a> {
     /// Their names.
     pub repositories: &'a BTreeSet<String>,
-    /// Who owns them, once that is known.
+    /// Their owner, once it is known.
     pub owner: Option<&'a str>,
 }
 
-/// True of the paths of GraphQL requests, which must be canonical.
+/// Whether a canonical path is for GraphQL requests.
 pub(super) fn is_graphql(path: &str) -> bool {
     matches!(path, "/graphql" | "/api/graphql")
 }
 
-/// Why a request may leave the repositories; its path must be canonical.
+/// Why a request with this canonical path may access other repositories, if so.
 pub(super) fn check(bound: Bound<'_>, method: &str, path: &str, document: Option<&Document>) -> Result<(), String> {
     if is_graphql(path) {
         let document = document.ok_or("the body is not read")?;
@@ -116,7 +116,7 @@ fn of_graphql(bound: Bound<'_>, document: &Document) -> Result<(), String> {
     }
 }
 
-/// The first variable whose value is not what its built-in type says; lists and input objects are not looked into.
+/// The first variable whose value does not have its built-in type. Lists and input objects are not checked.
 fn wrong_variable(document: &Document) -> Option<&str> {
     let wrong = document.variables.iter().find(|one| {
         let Some(value) = &one.given else { return false };
@@ -133,7 +133,7 @@ fn wrong_variable(document: &Document) -> Option<&str> {
     wrong.map(|one| one.name.as_str())
 }
 
-/// The text that an argument comes to; None if that is not plain from the request.
+/// The text value of an argument; `None` if the request does not determine it.
 fn text<'a>(document: &'a Document, field: &'a Field, argument: &str) -> Option<&'a str> {
     let argument = field.arguments.iter().find(|one| one.name == argument)?;
     if argument.value.kind != Kind::Variable {
@@ -146,8 +146,8 @@ fn text<'a>(document: &'a Document, field: &'a Field, argument: &str) -> Option<
     variable.given.as_ref().or(variable.fallback.as_ref())?.text()
 }
 
-/// The first field below the top that leads away, in the operation or in any fragment that it reaches. `repository` without
-/// arguments is the one that an issue or a commit is in.
+/// The first field below the top that leads away, in the operation or in any fragment that it uses. `repository`
+/// without arguments is the repository that an issue or a commit is in.
 fn leading_away(document: &Document) -> Option<&str> {
     let harmless = |field: &Field| match field.name.as_str() {
         "repository" => field.arguments.is_empty(),

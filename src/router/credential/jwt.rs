@@ -1,4 +1,4 @@
-//! The token that a GitHub App shows for itself: a JWT (RFC 7519), RS256.
+//! The token with which a GitHub App authenticates: a JWT (RFC 7519), RS256.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,8 +8,8 @@ use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::json;
 
-/// Signs for an App at a time in seconds since 1970. Issued a minute ago, as clocks differ; ends in nine, as GitHub takes ten at
-/// most. The key is PKCS#1 or PKCS#8 in PEM, of 2048 bits or more.
+/// Signs for an App at a time in seconds since 1970. Issued one minute ago, since clocks differ, and valid for nine
+/// minutes, since GitHub accepts at most ten. The key is PKCS#1 or PKCS#8 as PEM, with at least 2048 bits.
 pub(super) fn sign(issuer: &str, pem: &str, now: i64) -> Result<String, String> {
     let key = match PrivateKeyDer::from_pem_slice(pem.as_bytes()) {
         Ok(PrivateKeyDer::Pkcs1(der)) => RsaKeyPair::from_der(der.secret_pkcs1_der()),

@@ -1,4 +1,4 @@
-//! Settles one request.
+//! Applies credentials to a request.
 
 use super::github::{self, Bound};
 use super::sigv4::{self, Answer};
@@ -8,29 +8,29 @@ use super::{Body, Clock, Field, Head, Pass, Refusal, Settled, Tokens, same_name}
 use crate::policy::{HostName, Reason, canonical};
 use crate::router::clear;
 
-/// What is known so far. Credentials are named by their place in the table.
+/// The state so far. Credentials are identified by their index in the table.
 struct State<'a> {
     table: &'a Table,
     head: &'a Head<'a>,
     body: Option<&'a Body<'a>>,
     tokens: &'a dyn Tokens,
-    /// Those whose scope holds the host; a header of theirs is looked at.
+    /// Those whose scope includes the host; their headers are checked.
     held: Vec<usize>,
     /// Those that are for this request.
     active: Vec<usize>,
-    /// The headers as they go up.
+    /// The headers to forward.
     sent: Vec<Field>,
     pass: Pass,
-    /// Apps whose token was put in.
+    /// Apps whose token was inserted.
     apps: Vec<usize>,
-    /// Texts of Basic as they go up and as they came.
+    /// Tokens of Basic as forwarded and as received.
     echoes: Vec<(Vec<u8>, Vec<u8>)>,
     refusals: Vec<(Reason, usize, String)>,
-    /// The credential that waits for the body, and whether as GraphQL.
+    /// The credential that needs the body, and whether as GraphQL.
     waits: Option<(usize, bool)>,
     /// The request is signed with this credential's surrogates.
     signed: bool,
-    /// Its surrogates are where they belong; what is wrong is something else.
+    /// Whether its surrogates are in the right place, so that any error is about something else.
     excused: Option<usize>,
     drops_range: bool,
 }
@@ -87,7 +87,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Puts a field in the place of those that have its name; None takes them away.
+    /// Replaces the fields with a name, or removes them with `None`.
     fn set(&mut self, name: &str, value: Option<Vec<u8>>) {
         let came = self.sent.iter().any(|(one, _)| one.eq_ignore_ascii_case(name.as_bytes()));
         self.sent.retain(|(one, _)| !one.eq_ignore_ascii_case(name.as_bytes()));
@@ -106,7 +106,7 @@ impl<'a> State<'a> {
         named.map(|(_, value)| value.clone()).collect()
     }
 
-    /// Signs for AWS, or says why not.
+    /// Signs for AWS, or returns why not.
     fn aws(&mut self, clock: Clock) {
         let signers = |list: &[usize]| -> Vec<usize> {
             list.iter().copied().filter(|at| self.one(*at).is_some_and(One::is_aws)).collect()
@@ -123,7 +123,7 @@ impl<'a> State<'a> {
         let at = own.or(active.first().copied()).unwrap_or(first);
         let Some(one) = self.one(at) else { return };
         if active.is_empty() {
-            // Out of scope: a surrogate is a leak, which the scan finds; a key of somebody else is foreign.
+            // Out of scope, a surrogate is a leak, which the scan finds, and a stranger's key is foreign.
             if key.is_some() && !one.foreign {
                 self.refuse(Reason::ForeignCredential, at, "");
             }
@@ -151,7 +151,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A request without a signature must not carry another credential where signatures are.
+    /// A request without a signature must not contain another credential where signatures belong.
     fn unsigned(&mut self, at: usize, one: &One) {
         let blank = |value: &Vec<u8>| value.trim_ascii().is_empty();
         let others = self.values(b"authorization").iter().any(|value| !blank(value));
@@ -179,7 +179,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Puts values into headers.
+    /// Inserts values into headers.
     fn headers(&mut self) {
         let mut names: Vec<&'a str> = Vec::new();
         for one in self.held.iter().filter_map(|at| self.one(*at)) {
@@ -203,7 +203,7 @@ impl<'a> State<'a> {
         let swaps: Vec<_> = all
             .iter()
             .map(|(one, value)| {
-                // Under its other name it stays where it is, and is a leak.
+                // A header under its other name is not replaced, so it is a leak.
                 let own = one.eq_ignore_ascii_case(name.as_bytes());
                 let of = |token: &[u8]| {
                     listed.iter().copied().find(|at| self.one(*at).is_some_and(|one| one.is_surrogate(token)))
@@ -221,7 +221,7 @@ impl<'a> State<'a> {
             self.refuse(Reason::CredentialUnavailable, at, "");
         }
         if all.len() > 1 {
-            // Looked at one by one: what is in its place is no leak, only too much.
+            // Checked one by one: what is in the right place is not a leak, only a duplicate.
             self.sent.retain(|(one, _)| !same_name(one, name.as_bytes()));
             let rest = all.iter().zip(&swaps).filter(|(_, swap)| swap.is_none()).map(|(field, _)| (*field).clone());
             self.sent.extend(rest);
@@ -247,7 +247,7 @@ impl<'a> State<'a> {
         self.echoes.extend(done.echo);
     }
 
-    /// The value of a credential; None if there is none now.
+    /// The value of a credential; `None` if there is none at the moment.
     fn real(&self, at: usize) -> Option<Vec<u8>> {
         let one = self.one(at)?;
         let value = match &one.kind {
@@ -258,7 +258,7 @@ impl<'a> State<'a> {
         value.filter(|value| !value.is_empty()).map(String::into_bytes)
     }
 
-    /// Requests of GitHub's Apps are bound to repositories; a GraphQL request says which in its body.
+    /// Requests with tokens of GitHub Apps are restricted to repositories. For GraphQL requests, the body tells which.
     fn github(&mut self) {
         for at in self.apps.clone() {
             let Some(one) = self.one(at) else { continue };
@@ -279,7 +279,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A leak comes before everything else that could be said. A request that waits for its body comes again with it.
+    /// A leak is reported before anything else. A request that needs its body is checked again with it.
     fn answer(mut self) -> Settled {
         if self.waits.is_none() {
             let target = self.pass.target.as_deref().unwrap_or(self.head.target);
@@ -288,7 +288,7 @@ impl<'a> State<'a> {
                 return self.refusal(Reason::Leak, at, String::new());
             }
         }
-        // A token that is missing now may be there later, so it is said where nothing else is wrong.
+        // A missing token may exist later, so it is only reported if nothing else is wrong.
         let lasting = self.refusals.iter().position(|(reason, ..)| *reason != Reason::CredentialUnavailable);
         if !self.refusals.is_empty() {
             let (reason, at, said) = self.refusals.swap_remove(lasting.unwrap_or(0));
@@ -313,7 +313,7 @@ impl<'a> State<'a> {
         Settled::Refuse(Refusal { reason, credential, said })
     }
 
-    /// What the answer is cleared of. Forms cover Basic as well, unless a value is not as long as its surrogate.
+    /// What the response is cleared of. Forms include Basic, unless a value and its surrogate differ in length.
     fn replacer(&self) -> Result<Option<clear::Replacer>, clear::Unreadable> {
         let plain = self.table.replacer(self.head.host, self.tokens)?;
         let covered = |(sent, came): &(Vec<u8>, Vec<u8>)| {
@@ -325,7 +325,7 @@ impl<'a> State<'a> {
         self.table.replacer_with(self.head.host, self.tokens, &self.echoes)
     }
 
-    /// Asks for an answer that can be cleared: unpacked or packed in a way that can be undone, and whole.
+    /// Requests a response that can be cleared: uncompressed or in a supported encoding, and complete.
     fn readable(&mut self) {
         let accepted = self.values(b"accept-encoding");
         let accepted: Vec<&[u8]> = accepted.iter().map(Vec::as_slice).collect();
@@ -333,13 +333,13 @@ impl<'a> State<'a> {
         if accepted != [offered.as_slice()] {
             self.set("accept-encoding", Some(offered));
         }
-        // Messages of gRPC are packed one by one.
+        // gRPC compresses messages one by one.
         self.set("grpc-accept-encoding", None);
         if self.drops_range {
             self.set("range", None);
             self.set("if-range", None);
         }
-        // What two ends agree to pack is not read.
+        // WebSocket extensions would make messages unreadable.
         self.set("sec-websocket-extensions", None);
     }
 }

@@ -1,8 +1,9 @@
-//! AWS requests signed anew: what came signed with the surrogate keys leaves signed with the real ones (Signature Version 4,
+//! Signs AWS requests again: a request that was signed with the surrogate keys is forwarded with a signature by the
+//! real ones (Signature Version 4,
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>).
 //!
-//! The client's signature is not a gate: whoever is inside has the surrogates anyway. It tells which of the forms that
-//! SDKs differ in was used, and the new one is made in the same form.
+//! The client's signature is not an access check: everyone inside has the surrogates. It shows which of the SDKs'
+//! variants was used, and the new signature uses the same one.
 
 mod canonical;
 mod claim;
@@ -14,20 +15,20 @@ use self::claim::Claim;
 use super::{Body, Clock, Field};
 use crate::policy::Reason;
 
-/// A value and what is known of it inside.
+/// A value and its surrogate.
 pub(super) struct Pair {
     pub surrogate: String,
     pub value: String,
 }
 
-/// The keys of one credential.
+/// The keys of a credential.
 pub(super) struct Keys {
     pub id: Pair,
     pub secret: Pair,
     pub token: Option<Pair>,
 }
 
-/// A request as it will be sent, but for its signature.
+/// A request as it will be sent, except for its signature.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub method: &'a str,
@@ -38,45 +39,45 @@ pub(super) struct Request<'a> {
     pub headers: &'a [Field],
     pub body: Option<&'a Body<'a>>,
     pub clock: Clock,
-    /// Keys that are not the sandbox's own may pass.
+    /// Whether requests may be signed with other keys.
     pub allow_foreign: bool,
-    /// A `Range` does not go up, so no signature may rest on it, whatever the service.
+    /// Whether `Range` is removed, so that no signature can cover it, whatever the service.
     pub drops_range: bool,
 }
 
-/// Services whose path is signed as it was sent, whose presigned URLs do not cover the body, and whose downloads come in
-/// parts.
+/// Services whose path is signed as it was sent, whose presigned URLs do not cover the body, and whose downloads come
+/// in parts.
 const AS_SENT: [&str; 4] = ["s3", "s3-outposts", "s3-object-lambda", "s3express"];
 const TOKEN: &str = "x-amz-security-token";
 const DIGEST: &str = "x-amz-content-sha256";
 
-/// What becomes of a request.
+/// The result for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It is not to be signed.
+    /// It does not need a signature.
     Unsigned,
-    /// It comes again with its body.
+    /// Call again with the body.
     NeedsBody,
     /// It is refused.
     Refuse(Reason, String),
-    /// It goes up like this.
+    /// It is forwarded like this.
     Signed(Signed),
 }
 
-/// A request that was signed anew.
+/// A request with a new signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signed {
-    /// Header fields to send instead, by lower-case name; None takes one away.
+    /// Header fields to send instead, by lower-case name; `None` removes a field.
     pub headers: Vec<(&'static str, Option<Vec<u8>>)>,
     /// The target to send instead.
     pub target: Option<String>,
-    /// A `Range` does not go up.
+    /// Whether `Range` is removed.
     pub drops_range: bool,
-    /// What it has the service read besides its own target.
+    /// What the service reads besides its own target.
     pub reads: Option<copy::Source>,
 }
 
-/// What is said of a signature that cannot be made anew.
+/// Hints for signatures that cannot be created again.
 mod text {
     pub const MALFORMED: &str = "The AWS signature of this request is malformed.";
     pub const TWICE: &str = "The request carries more than one AWS signature or session token.";
@@ -116,7 +117,7 @@ fn refused(text: &str) -> Refused {
     (Reason::UnsupportedSignature, text.to_owned())
 }
 
-/// Signs a request anew that was signed with a credential's surrogates.
+/// Signs a request again that was signed with a credential's surrogates.
 pub(super) fn resign(request: &Request<'_>, keys: &Keys) -> Answer {
     match attempt(request, keys) {
         Ok(answer) => answer,
@@ -124,7 +125,7 @@ pub(super) fn resign(request: &Request<'_>, keys: &Keys) -> Answer {
     }
 }
 
-/// The access key id that a request names in its signature: empty if it names none, None if it has no AWS signature.
+/// The access key id in a request's signature: empty if it has none, `None` without an AWS signature.
 pub(super) fn access_key_id(target: &[u8], headers: &[Field]) -> Option<String> {
     match Claim::read(target, headers) {
         Ok(claim) => claim.map(|claim| claim.key),
@@ -159,7 +160,8 @@ fn attempt(request: &Request<'_>, keys: &Keys) -> Result<Answer, Refused> {
     Ok(Answer::Signed(Signed { reads, ..signed }))
 }
 
-/// A request without a signature passes, but for forms that carry one in their body. S3 knows no other multipart POST.
+/// A request without a signature is passed on, except for forms that contain one in their body. S3 has no other
+/// multipart POST.
 fn unsigned(request: &Request<'_>, keys: &Keys) -> Result<Answer, Refused> {
     let kinds = values_of(request.headers).remove("content-type").unwrap_or_default();
     let multipart = kinds.iter().any(|kind| {

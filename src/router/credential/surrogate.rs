@@ -1,4 +1,4 @@
-//! Surrogates in texts: found however they are encoded, and swapped where they are a header's whole token.
+//! Finds surrogates in texts, however they are encoded, and replaces them where they are a header's whole token.
 
 use aho_corasick::AhoCorasick;
 use base64::Engine as _;
@@ -6,7 +6,7 @@ use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_STANDARD;
 
-/// Times that a text is decoded and looked at; after that it is decoded until nothing is left to undo.
+/// How often a text is decoded and searched. After that, it is decoded until nothing is left to decode.
 const ROUNDS: usize = 8;
 
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
@@ -16,27 +16,27 @@ const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
 /// All surrogates of a session.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// None where there are no surrogates.
+    /// `None` if there are no surrogates.
     finder: Option<AhoCorasick>,
-    /// For each pattern, which credential it is of.
+    /// The credential of each pattern.
     owners: Vec<usize>,
 }
 
 impl Watch {
-    /// For surrogates, each with the number of its credential.
+    /// For surrogates, each with the index of its credential.
     pub(super) fn new(surrogates: &[(&str, usize)]) -> Result<Self, String> {
         let finder = AhoCorasick::new(surrogates.iter().map(|(text, _)| text));
         let finder = Some(finder.map_err(|_| "too many surrogates".to_owned())?);
         Ok(Self { finder, owners: surrogates.iter().map(|(_, owner)| *owner).collect() })
     }
 
-    /// For a session without any.
+    /// For a session without surrogates.
     pub(super) fn nothing() -> Self {
         Self { finder: None, owners: Vec::new() }
     }
 
-    /// The credential whose surrogate is in a header or the target, also percent-encoded however often, or in Basic.
-    /// `excused` is not looked for.
+    /// The credential whose surrogate is in a header or the target, also percent-encoded any number of times, or in
+    /// Basic. Does not search for `excused`.
     pub(super) fn leaked<'a>(
         &self,
         target: &[u8],
@@ -82,7 +82,7 @@ fn escaped(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
 }
 
-/// Undoes percent-encoding once.
+/// Percent-decodes once.
 fn decode(text: &[u8]) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
     while let [first, after @ ..] = rest {
@@ -93,7 +93,7 @@ fn decode(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Until nothing is left to undo, in one pass: what a decoded byte completes is decoded too.
+/// Decodes until nothing is left, in one pass: an escape that a decoded byte completes is decoded, too.
 fn exhaust(text: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     for byte in text {
@@ -109,7 +109,7 @@ fn exhaust(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `user:password` of a Basic header (RFC 7617), in either alphabet, with padding or without.
+/// Decodes `user:password` of a Basic header (RFC 7617), with either alphabet, with or without padding.
 fn basic(value: &[u8]) -> Option<Vec<u8>> {
     let (scheme, token) = split(value)?;
     if !scheme?.eq_ignore_ascii_case(b"basic") {
@@ -131,7 +131,7 @@ fn basic(value: &[u8]) -> Option<Vec<u8>> {
     GeneralPurpose::new(&ALPHABET, LENIENT).decode(standard).ok()
 }
 
-/// The scheme, if there is one, and the token of a header's value; None if it is of another form.
+/// The scheme, if any, and the token of a header's value; `None` if it has another format.
 fn split(value: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = value.iter().position(|byte| !blank(byte))?;
@@ -145,19 +145,19 @@ fn split(value: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     (is_scheme && !token.iter().any(blank)).then_some((Some(scheme), token))
 }
 
-/// A header's value with real values in it.
+/// A header's value with real values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Swapped {
-    /// What goes up.
+    /// The value to forward.
     pub value: Vec<u8>,
-    /// Credentials that were put in.
+    /// The credentials that were inserted.
     pub used: Vec<usize>,
-    /// The token of Basic as it goes up, and as it came.
+    /// The token of Basic as forwarded, and as received.
     pub echo: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Puts in real values for surrogates, or None: a surrogate must be the whole token, alone or after a scheme, or the user
-/// or password of Basic. `of` knows whose surrogate a token is, `real` its value.
+/// Replaces surrogates with real values. Returns `None` unless the surrogate is the whole token, alone or after a
+/// scheme, or the user or password of Basic. `of` returns the credential of a token, `real` its value.
 pub(super) fn swap(
     value: &[u8],
     of: impl Fn(&[u8]) -> Option<usize>,

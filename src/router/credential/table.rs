@@ -1,4 +1,4 @@
-//! `credentials.json`: which credentials the session has, and their values.
+//! `credentials.json`: the session's credentials and their values.
 
 mod file;
 
@@ -12,10 +12,10 @@ use super::{Body, Clock, Field, Head, Refusal, Settled, Tokens};
 use crate::policy::{HostName, HostPattern, PathGlob, Reason, canonical, names_method};
 use crate::router::clear::{Replacer, Unreadable};
 
-/// Prepared replacers that are kept; most sessions need a few.
+/// How many prepared replacers are kept; most sessions need a few.
 const KEPT: usize = 32;
 
-/// The credentials of one session. Holds values: it is never shown, logged or written.
+/// The credentials of a session. Contains values, so it is never printed, logged or written.
 pub struct Table {
     pub(super) all: Vec<One>,
     pub(super) watch: Watch,
@@ -23,18 +23,18 @@ pub struct Table {
     prepared: Mutex<BTreeMap<Prepared, Option<Replacer>>>,
 }
 
-/// What a replacer is for: the credentials of a host, their minted tokens, and exact texts besides.
+/// What a replacer is for: the credentials of a host, their tokens, and additional exact texts.
 type Prepared = (Vec<usize>, Vec<String>, Vec<(Vec<u8>, Vec<u8>)>);
 
-/// One credential.
+/// A credential.
 pub(super) struct One {
     pub name: String,
     hosts: Vec<HostPattern>,
     methods: Option<BTreeSet<String>>,
     paths: Option<Vec<PathGlob>>,
-    /// Other credentials may pass in its headers.
+    /// Whether its headers may contain other credentials.
     pub foreign: bool,
-    /// Names of its headers, lower case.
+    /// The names of its headers, lower case.
     pub headers: Vec<String>,
     pub kind: Kind,
 }
@@ -49,7 +49,7 @@ pub(super) enum Kind {
 #[derive(Clone)]
 pub(super) struct App {
     pub surrogate: String,
-    /// Who asks, in its JWT.
+    /// The issuer of its JWT.
     pub issuer: String,
     pub installation: u64,
     pub private_key: String,
@@ -59,12 +59,12 @@ pub(super) struct App {
 }
 
 impl One {
-    /// True if requests of this host may carry it.
+    /// Whether requests of this host may carry it.
     pub(super) fn is_for(&self, host: &HostName) -> bool {
         self.hosts.iter().any(|pattern| pattern.matches(host))
     }
 
-    /// True if it is for this method and target.
+    /// Whether it is for this method and target.
     pub(super) fn permits(&self, method: &str, target: &[u8]) -> bool {
         let path = std::str::from_utf8(target).ok().and_then(|target| canonical(target).ok());
         let on_path = match (&self.paths, path) {
@@ -75,7 +75,7 @@ impl One {
         on_path && self.methods.as_ref().is_none_or(|methods| names_method(methods, method))
     }
 
-    /// What stands inside for it.
+    /// Its surrogate.
     pub(super) fn surrogates(&self) -> Vec<&str> {
         match &self.kind {
             Kind::Masked(pair) => vec![&pair.surrogate],
@@ -87,7 +87,7 @@ impl One {
         }
     }
 
-    /// True if this token is its surrogate, where one alone is what a header holds.
+    /// Whether this token is its surrogate, if a header only contains one.
     pub(super) fn is_surrogate(&self, token: &[u8]) -> bool {
         match &self.kind {
             Kind::Masked(pair) => pair.surrogate.as_bytes() == token,
@@ -126,27 +126,28 @@ impl Table {
         Ok(Self { all, watch, prepared: Mutex::default() })
     }
 
-    /// Settles a request on port 443 to an inspected host.
+    /// Applies credentials to a request on port 443 to an inspected host.
     pub fn settle(&self, head: &Head<'_>, body: Option<&Body<'_>>, tokens: &dyn Tokens, clock: Clock) -> Settled {
         settle(self, head, body, tokens, clock)
     }
 
-    /// The refusal of a request that carries a surrogate where no credential has any business: on port 80.
+    /// Refuses a request with a surrogate where no credential can be in scope: on port 80.
     pub fn leak(&self, target: &[u8], headers: &[Field]) -> Option<Refusal> {
         let headers = headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
         let one = self.all.get(self.watch.leaked(target, headers, None)?)?;
         Some(Refusal { reason: Reason::Leak, credential: one.name.clone(), said: String::new() })
     }
 
-    /// What answers of a host must be cleared of, None if of nothing: for answers to requests that never were settled, and
-    /// whatever is not of one request. Those of a request that passes: [`Pass::clear`].
+    /// What responses of a host must be cleared of; `None` if nothing. For responses to requests without
+    /// [`Pass`](super::Pass), and for everything that does not belong to a single request. For forwarded requests, see
+    /// [`Pass::clear`].
     ///
     /// [`Pass::clear`]: super::Pass::clear
     pub fn replacer(&self, host: &HostName, tokens: &dyn Tokens) -> Result<Option<Replacer>, Unreadable> {
         self.replacer_with(host, tokens, &[])
     }
 
-    /// The same, for `exact` texts besides.
+    /// The same, with additional `exact` texts.
     pub(super) fn replacer_with(
         &self,
         host: &HostName,
@@ -164,7 +165,7 @@ impl Table {
         }
         let minted = held.iter().flat_map(|(_, _, minted)| minted.clone()).collect();
         let key: Prepared = (held.iter().map(|(at, ..)| *at).collect(), minted, exact.to_vec());
-        // Whoever panicked while it was locked left a whole map.
+        // A panic while the lock was held leaves a complete map.
         let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = prepared.get(&key) {
             return Ok(found.clone());
@@ -190,7 +191,7 @@ impl Table {
         Ok(replacer)
     }
 
-    /// Names of the GitHub Apps, and what is known of each.
+    /// The names of the GitHub Apps, and their data.
     pub(super) fn apps(&self) -> impl Iterator<Item = (&str, &App)> {
         self.all.iter().filter_map(|one| match &one.kind {
             Kind::Github(app) => Some((one.name.as_str(), app)),
@@ -200,7 +201,7 @@ impl Table {
 }
 
 impl One {
-    /// True if nothing of it is missing, and what goes into headers may stand there.
+    /// Whether it is complete, and its values are valid in headers.
     fn is_whole(&self) -> bool {
         let value = |text: &str| !text.is_empty() && !text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t');
         let pair = |pair: &Pair| !pair.surrogate.is_empty() && value(&pair.value);

@@ -1,6 +1,6 @@
-//! Installation tokens of GitHub Apps: minted, renewed in time, and revoked at the end.
+//! Installation tokens of GitHub Apps: requested, renewed in time, and revoked at the end.
 //!
-//! What is asked of the API is said here; who asks it is somebody else ([`Api`]).
+//! This module defines the requests to the API; an [`Api`] sends them.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -17,23 +17,23 @@ use tokio::time::{Instant, sleep, timeout};
 use super::table::App;
 use super::{Table, date, jwt};
 
-/// Before its end, a token is renewed; for as long, requests under way may use the one before.
+/// How long before its end a token is renewed. For the same time, requests in progress may use the previous token.
 const RENEW_BEFORE: Duration = Duration::from_secs(5 * 60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long the end of a session waits for a token that is being minted, and then for the tokens to be revoked.
+/// How long the end of a session waits for a token that is being requested, and then for tokens to be revoked.
 const LONGEST_END: Duration = Duration::from_secs(2);
 
-/// Tokens that are good now. Asking never waits.
+/// The currently valid tokens. Reading them never waits.
 pub trait Tokens {
     /// The token of a credential.
     fn token(&self, credential: &str) -> Option<String>;
-    /// The tokens that requests under way may still use besides; answers are cleared of them too.
+    /// Previous tokens that requests in progress may still use; responses are cleared of them, too.
     fn old(&self, credential: &str) -> Vec<String>;
-    /// The account that owns the installation's repositories, once a token was minted that is bound to some.
+    /// The account that owns the installation's repositories, once a token for specific repositories was issued.
     fn owner(&self, credential: &str) -> Option<String>;
 }
 
-/// No App, no tokens.
+/// No Apps, no tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTokens;
 
@@ -60,11 +60,11 @@ pub struct ApiRequest {
     pub url: String,
     /// Fields besides `Host` and `Content-Length`.
     pub headers: Vec<(&'static str, String)>,
-    /// JSON; None is no body.
+    /// The JSON body, if any.
     pub body: Option<String>,
 }
 
-/// Its answer.
+/// Its response.
 #[derive(Clone)]
 pub struct ApiAnswer {
     /// The status code.
@@ -75,20 +75,20 @@ pub struct ApiAnswer {
     pub body: Vec<u8>,
 }
 
-/// Whoever can ask the API: over verified TLS, by the session's own resolver and guard, within 10 s.
+/// Sends requests to the API: over verified TLS, with the session's own resolver and guard, within 10 s.
 pub trait Api {
-    /// Asks. The error is for the log and holds nothing of the request's headers.
+    /// Sends a request. The error is for the log and does not contain request headers.
     fn call(&self, request: ApiRequest) -> impl Future<Output = Result<ApiAnswer, String>>;
 }
 
-/// Keeps the tokens of a session. One for the whole router; clones are handles on the same tokens.
+/// Manages the tokens of a session. There is one for the whole router; clones share the same tokens.
 #[derive(Clone)]
 pub struct Minter {
     apps: Arc<BTreeMap<String, App>>,
     kept: Arc<Mutex<BTreeMap<String, Kept>>>,
 }
 
-/// What is known for one App.
+/// The state of an App.
 #[derive(Default)]
 struct Kept {
     token: Option<Token>,
@@ -115,8 +115,8 @@ impl Minter {
         Self { apps: Arc::new(apps), kept: Arc::default() }
     }
 
-    /// Mints and renews until `ending` is done, then revokes every token that may still live: each of both within two seconds.
-    /// `log` takes a line for people.
+    /// Requests and renews tokens until `ending` completes, then revokes every token that may still be valid. Each step
+    /// at the end takes at most two seconds. `log` prints a line.
     pub async fn keep(&self, api: &impl Api, ending: impl Future<Output = ()>, log: &dyn Fn(&str)) {
         let (end, ended) = watch::channel(false);
         let each = self.apps.iter().map(|(name, app)| self.renew(name, app, api, ended.clone(), log));
@@ -125,7 +125,7 @@ impl Minter {
             () = &mut renewals => return,
             () = ending => {}
         }
-        // A token that is being minted now is revoked as well.
+        // A token that is being requested now is revoked as well.
         let _ = end.send(true);
         let _ = timeout(LONGEST_END, &mut renewals).await;
         let last: Vec<(&str, &App, Token)> = self.apps.iter().flat_map(|(name, app)| self.take(name, app)).collect();
@@ -135,12 +135,12 @@ impl Minter {
         }
     }
 
-    /// Nobody who panics leaves half of a change.
+    /// A panic cannot leave a partial change.
     fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All tokens of an App, which are nobody's any more.
+    /// All tokens of an App, which are removed from its state.
     fn take<'a>(&self, name: &'a str, app: &'a App) -> Vec<(&'a str, &'a App, Token)> {
         let kept = self.kept().remove(name).unwrap_or_default();
         kept.token.into_iter().chain(kept.old).filter(Token::lives).map(|token| (name, app, token)).collect()
@@ -172,7 +172,7 @@ impl Minter {
         let mut all = self.kept();
         let kept = all.entry(name.to_owned()).or_default();
         kept.old.retain(Token::lives);
-        // Requests under way may still use it; it ends by itself, or with the session.
+        // Requests in progress may still use it; it expires by itself, or is revoked with the session.
         kept.old.extend(kept.token.replace(token));
         kept.owner = owner.or(kept.owner.take());
     }
@@ -195,7 +195,7 @@ impl Tokens for Minter {
     }
 }
 
-/// Waits for all of them, side by side.
+/// Waits for all of them in parallel.
 async fn all(mut futures: Vec<impl Future<Output = ()>>) {
     let mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> =
         futures.drain(..).map(|one| Box::pin(one) as Pin<Box<dyn Future<Output = ()> + '_>>).collect();
@@ -206,26 +206,26 @@ async fn all(mut futures: Vec<impl Future<Output = ()>>) {
     .await;
 }
 
-/// How long a token of that life is used before its successor is minted: until five minutes before its end, and at least half
-/// its life.
+/// How long a token with this lifetime is used before the next one is requested: until five minutes before its end, and
+/// at least half of its lifetime.
 fn renew_after(life: Duration) -> Duration {
     life.saturating_sub(RENEW_BEFORE).max(life / 2)
 }
 
-/// The pause after so many failures in a row.
+/// The pause after this many consecutive failures.
 fn pause_after(failures: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(failures.saturating_sub(1));
     Duration::from_millis(250).saturating_mul(doubled).min(LONGEST_PAUSE)
 }
 
-/// How long a token lives, by the server's own clock where it tells it.
+/// A token's lifetime, by the server's own clock if the response contains it.
 fn life(expires: &str, date: Option<&str>, now: i64) -> Option<Duration> {
     let expires = date::seconds(&expires.replace(['-', ':'], ""))?;
     let server = date.and_then(date::stamp_of_http_date).and_then(|stamp| date::seconds(&stamp));
     u64::try_from(expires - server.unwrap_or(now)).ok().filter(|life| *life > 0).map(Duration::from_secs)
 }
 
-/// What the API says of a token.
+/// The API's response about a token.
 #[derive(Deserialize)]
 struct Minted {
     token: String,
@@ -244,7 +244,7 @@ struct Owner {
     login: String,
 }
 
-/// Asks for a token: itself, its life, and who owns the repositories that it is bound to.
+/// Requests a token. Returns it with its lifetime, and the owner of the repositories that it is restricted to.
 async fn mint(app: &App, api: &impl Api) -> Result<(String, Duration, Option<String>), String> {
     let now = date::since_1970(SystemTime::now());
     let bearer = jwt::sign(&app.issuer, &app.private_key, now)?;
@@ -268,7 +268,7 @@ async fn mint(app: &App, api: &impl Api) -> Result<(String, Duration, Option<Str
 async fn revoke(name: &str, app: &App, token: &Token, api: &impl Api, log: &dyn Fn(&str)) {
     let url = format!("{}/installation/token", app.base_url);
     let said = match api.call(request("DELETE", url, &token.text, None)).await {
-        // One that is not known any more is as good as revoked.
+        // A token that the API does not know any more needs no revocation.
         Ok(answer) if matches!(answer.status, 204 | 401) => return,
         Ok(answer) => format!("the API answered {}", answer.status),
         Err(failure) => failure,

@@ -1,5 +1,5 @@
-//! What the agent's name server answers: allowed names lead to loopback addresses of the agent pod, where the way to the
-//! router begins; every other name does not exist. Pure: a message in, a message out, and nobody is ever asked.
+//! The responses of the agent's name server: allowed names resolve to loopback addresses of the agent pod, which lead
+//! to the router; all other names do not exist. Pure: a message in, a message out, and no other server is asked.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -15,45 +15,45 @@ use super::probe;
 use crate::policy::{HostName, Reason, RuleId, Verdict};
 use crate::router::PolicyFile;
 
-/// How long an answer holds, in seconds.
+/// The TTL of responses, in seconds.
 const TTL: u32 = 30;
 
-/// Bytes of a message's head (RFC 1035 4.1.1).
+/// The size of a message's header (RFC 1035 4.1.1).
 const HEAD: usize = 12;
 
-/// The names of one policy.
+/// The names of a policy.
 #[derive(Debug)]
 pub struct Names {
     file: Arc<PolicyFile>,
     named: HashMap<String, Ipv4Addr>,
 }
 
-/// A refused name, as the log has it.
+/// A refused name, for the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// `dns`.
     pub tier: &'static str,
     /// `deny`.
     pub verdict: &'static str,
-    /// The rule that refused it, if one did.
+    /// The rule that refused it, if any.
     pub rule: Option<RuleId>,
     /// [`Reason::code`].
     pub reason: &'static str,
-    /// The name in its normal form, or as it was asked, in the presentation format of RFC 1035 5.1 (`\DDD`), if it has none.
+    /// The name in normal form, or else as received, in the presentation format of RFC 1035 5.1 (`\DDD`).
     pub host: String,
     /// 53.
     pub port: u16,
-    /// Where one line stands for many names, how many; the other fields are those of the last.
+    /// How many names the line stands for, if more than one; the other fields are those of the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
 
-/// What comes of a message.
+/// The result of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// What is sent back, if anything.
+    /// The response, if any.
     pub bytes: Option<Vec<u8>>,
-    /// What the log says, if anything.
+    /// The log entry, if any.
     pub refused: Option<Refused>,
 }
 
@@ -64,7 +64,7 @@ impl Names {
         Self { file, named }
     }
 
-    /// Answers one message, as it came in a datagram or behind a length.
+    /// Handles a message from a datagram or after a length.
     pub fn answer(&self, bytes: &[u8]) -> Answer {
         let mut decoder = BinDecoder::new(bytes);
         let read = Message::read(&mut decoder).ok().filter(|_| decoder.is_empty());
@@ -114,10 +114,10 @@ impl Names {
         }
     }
 
-    /// The address of a name inside, or what the log says of it. A name exists iff it may be reached on 443 or 80, or has
-    /// a named port.
+    /// The address of a name inside, or its log entry. A name exists if it may be reached on 443 or 80, or has a named
+    /// port.
     fn look_up(&self, name: &Name) -> Result<Ipv4Addr, Refused> {
-        // The presentation format: a dot within a label is escaped there, so it never passes for one between labels.
+        // The presentation format escapes a dot within a label, so it is never mistaken for one between labels.
         let text = name.to_ascii();
         let lower = text.trim_end_matches('.').to_ascii_lowercase();
         if lower == "localhost" || lower.ends_with(".localhost") {
@@ -147,7 +147,7 @@ impl Names {
     }
 }
 
-/// The answer to what cannot be read, unless it may be an answer itself or has no id.
+/// The response to a message that cannot be parsed, unless it may be a response itself or has no id.
 fn malformed(bytes: &[u8]) -> Option<Vec<u8>> {
     let &[high, low, flags, ..] = bytes.get(..HEAD)? else { return None };
     let is_query = flags & 0x80 == 0;
@@ -156,7 +156,7 @@ fn malformed(bytes: &[u8]) -> Option<Vec<u8>> {
     is_query.then(|| error.to_vec().ok()).flatten()
 }
 
-/// True if the first question's name is spelt out: before it there is nothing that a pointer could mean.
+/// Whether the first question's name is written out: nothing comes before it that a pointer could refer to.
 fn has_no_pointer(bytes: &[u8]) -> bool {
     let mut rest = bytes.get(HEAD..).unwrap_or_default();
     loop {

@@ -1,6 +1,6 @@
-//! Whether a router is up and whose it is: its name server tells the plan that it serves.
+//! Checks whether a router is up and which plan it serves: its name server returns the plan's hash.
 //!
-//! It starts to answer once everything else listens, so this is also what readiness means.
+//! It starts to respond after everything else is listening, so this is also the readiness check.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -11,26 +11,27 @@ use hickory_proto::op::{Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::rdata::TXT;
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 
-/// The name whose TXT record is the plan's hash. `internal` is reserved for private use, so no allowed host hides behind it.
+/// The name whose TXT record is the plan's hash. `internal` is reserved for private use, so it cannot hide an allowed
+/// host.
 const PLAN: &str = "plan.sandboxc.internal.";
 
-/// How long one question waits for its answer.
+/// How long to wait for a response.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// True for the name that this asks for.
+/// Whether a query is for that name.
 pub(super) fn is_asked(name: &Name) -> bool {
     name.to_ascii().eq_ignore_ascii_case(PLAN)
 }
 
-/// The record that answers it.
+/// The record in the response.
 pub(super) fn record(name: &Name, plan: &str) -> Record {
     Record::from_rdata(name.clone(), 0, RData::TXT(TXT::new(vec![plan.to_owned()])))
 }
 
-/// Waits until the router at this address says that it serves the plan.
+/// Waits until the router at this address responds that it serves the plan.
 ///
 /// # Errors
-/// A clause that says what it said instead, or that it said nothing.
+/// What it responded instead, or that it did not respond.
 pub fn wait_for(router: Ipv4Addr, plan: &str, within: Duration) -> Result<(), String> {
     let end = Instant::now() + within;
     loop {
@@ -42,7 +43,7 @@ pub fn wait_for(router: Ipv4Addr, plan: &str, within: Duration) -> Result<(), St
             Err(error) if Instant::now() >= end => {
                 return Err(format!("the router at {router} does not answer: {error}"));
             }
-            // Not up yet, which is said at once.
+            // It is not up yet, which the error reports immediately.
             Err(_) => sleep(Duration::from_millis(5)),
         }
     }

@@ -1,7 +1,7 @@
-//! The router's own stub resolver: A records of allowed names, from the servers of the plan, through the address guard.
+//! The router's stub resolver: A records of allowed names, from the servers in the plan, checked by the address guard.
 //!
-//! Nothing here goes through the C library: a static binary has no name service switch, and what was checked must be
-//! what is dialled. Addresses are handed out as such, so a caller never looks a name up a second time.
+//! It does not use the C library: a static binary has no name service switch, and the checked address must be the
+//! dialed one. It returns addresses, so callers never look up a name twice.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,52 +23,52 @@ use crate::policy::{AddressGuard, HostName};
 /// When the next server is asked as well, and when a datagram is sent again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// After this, nobody has answered. (Stub resolvers wait 5 s for one server by default, resolv.conf(5).)
+/// The total time limit. (By default, stub resolvers wait 5 s for one server, resolv.conf(5).)
 const DEADLINE: Duration = Duration::from_secs(6);
 
-/// Queries under way at once, each with a socket of its own.
+/// The maximum number of concurrent queries, each with its own socket.
 const QUERIES: usize = 256;
 
-/// Names remembered, for as long as their records say, within these bounds.
+/// Names are cached for their records' TTL, within these limits.
 const REMEMBERED: usize = 1000;
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// A chain of aliases longer than this is no answer (BIND and unbound stop at 11 to 16).
+/// A longer chain of aliases is refused (BIND and unbound stop at 11 to 16).
 const ALIASES: usize = 16;
 
-/// Why a name cannot be dialled; one variant for each cause, since each has another remedy.
+/// Why a name cannot be dialed. Each cause has its own variant, since each needs a different fix.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ResolveError {
     /// The name does not exist (NXDOMAIN).
     #[error("the name does not exist")]
     NoSuchName,
-    /// The name exists without any address.
+    /// The name exists, but has no address.
     #[error("the name has no address")]
     NoAddress,
-    /// The name has IPv6 addresses alone, and the router has no IPv6.
+    /// The name only has IPv6 addresses, which the router does not support.
     #[error("the name has IPv6 addresses only, and the router has no IPv6")]
     Ipv6Only,
-    /// Every server refused or failed, the first one with this response code (RFC 1035 4.1.1).
+    /// Every server refused or failed; the first one with this response code (RFC 1035 4.1.1).
     #[error("the resolver {server} answered {code}")]
     Failed {
-        /// Who was asked.
+        /// The server.
         server: IpAddr,
-        /// `SERVFAIL`, `REFUSED`, or what could not be understood.
+        /// `SERVFAIL`, `REFUSED`, or what could not be parsed.
         code: &'static str,
     },
-    /// No server answered in time, or none could be reached.
+    /// No server responded in time, or none could be reached.
     #[error("no resolver answered within {} s", DEADLINE.as_secs())]
     NoAnswer,
-    /// One of its addresses may not be reached by this name.
+    /// One of its addresses must not be reached by this name.
     #[error("the name resolves to {address}, which is not a public address")]
     PrivateAddress {
-        /// The first that the guard refuses.
+        /// The first address that the guard refuses.
         address: Ipv4Addr,
     },
 }
 
-/// Resolves names; cheap to clone, and clones share what they remember.
+/// Resolves names. Cheap to clone; clones share the cache.
 #[derive(Clone, Debug)]
 pub struct Resolver {
     shared: Arc<Shared>,
@@ -88,16 +88,16 @@ struct Remembered {
     until: Instant,
 }
 
-/// What one name has of one record type.
+/// The records of one type for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Answer {
-    /// Addresses (empty for other types than A) and how long they hold.
+    /// The addresses (empty for other types than A) and their TTL.
     Found(Vec<Ipv4Addr>, Duration),
     NoRecords,
     NoSuchName,
 }
 
-/// Why one server is of no help.
+/// Why a server did not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Code(&'static str),
@@ -105,19 +105,19 @@ enum Fault {
 }
 
 impl Resolver {
-    /// A resolver that asks `servers` in their order and hands out what `guard` lets pass. Keeps IPv4 servers alone,
-    /// since the router has no IPv6.
+    /// A resolver that asks `servers` in order and returns addresses that `guard` permits. Ignores IPv6 servers, since
+    /// the router has no IPv6.
     pub fn new(servers: impl IntoIterator<Item = SocketAddr>, guard: AddressGuard) -> Self {
         let servers = servers.into_iter().filter(SocketAddr::is_ipv4).collect();
         let (remembered, permits) = (Mutex::default(), Semaphore::new(QUERIES));
         Self { shared: Arc::new(Shared { servers, guard, remembered, permits }) }
     }
 
-    /// The addresses of an allowed name, in the order given by the server; never empty. A name with one address that
-    /// the guard refuses is refused as a whole: picking the others would leave the choice to who wrote the records.
+    /// The addresses of an allowed name, in the server's order; never empty. If the guard refuses one address, the
+    /// whole name is refused: otherwise whoever wrote the records could choose.
     ///
     /// # Errors
-    /// One [`ResolveError`] for each cause, after six seconds at most.
+    /// A [`ResolveError`] for each cause, after at most six seconds.
     pub async fn resolve(&self, name: &HostName, private: bool) -> Result<Vec<Ipv4Addr>, ResolveError> {
         let addresses = self.addresses(name).await?;
         match addresses.iter().find(|address| self.shared.guard.refuses(IpAddr::V4(**address), private)) {
@@ -130,7 +130,7 @@ impl Resolver {
         if let Some(known) = self.recall(name) {
             return Ok(known);
         }
-        // The semaphore is never closed, so there is a permit in the end.
+        // The semaphore is never closed, so a permit becomes available.
         let _permit = self.shared.permits.acquire().await.map_err(|_| ResolveError::NoAnswer)?;
         if let Some(known) = self.recall(name) {
             return Ok(known);
@@ -142,7 +142,7 @@ impl Resolver {
                 Ok(addresses)
             }
             Answer::NoSuchName => Err(ResolveError::NoSuchName),
-            // Asked for the error's sake alone.
+            // Only asked to choose the right error.
             Answer::NoRecords => match self.ask(&query, RecordType::AAAA, PATIENCE).await {
                 Ok(Answer::Found(..)) => Err(ResolveError::Ipv6Only),
                 _ => Err(ResolveError::NoAddress),
@@ -150,7 +150,8 @@ impl Resolver {
         }
     }
 
-    /// The first server alone, the next one as well where that fails or is slow, and so on. A late answer still counts.
+    /// Asks the first server, then the next one as well if that fails or is slow, and so on. A late response still
+    /// counts.
     async fn ask(&self, name: &Name, kind: RecordType, within: Duration) -> Result<Answer, ResolveError> {
         let end = Instant::now() + within;
         let mut asked = JoinSet::new();
@@ -197,11 +198,11 @@ impl Resolver {
 }
 
 fn query_name(name: &HostName) -> Result<Name, ResolveError> {
-    // A name of 253 bytes fits always; the error is for the type's sake.
+    // A name of 253 bytes always fits; the error only satisfies the type.
     Name::from_ascii(format!("{name}.")).map_err(|_| ResolveError::NoSuchName)
 }
 
-/// Asks one server by UDP from a random port with a random id, and by TCP what does not fit.
+/// Asks a server by UDP from a random port with a random id, and by TCP if the response does not fit.
 async fn ask_one(server: SocketAddr, name: &Name, kind: RecordType) -> Result<Answer, Fault> {
     let mut query = Message::query();
     query.metadata.recursion_desired = true;
@@ -222,7 +223,7 @@ async fn ask_one(server: SocketAddr, name: &Name, kind: RecordType) -> Result<An
 async fn by_udp(server: SocketAddr, query: &Message) -> Result<Message, Fault> {
     let bytes = query.to_vec().map_err(|_| Fault::Silent)?;
     let socket = UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).await.map_err(|_| Fault::Silent)?;
-    // The kernel drops what comes from elsewhere, and tells us where nobody listens.
+    // The kernel drops packets from other addresses, and reports if nothing is listening.
     socket.connect(server).await.map_err(|_| Fault::Silent)?;
     let mut buffer = vec![0; 4096];
     loop {
@@ -235,7 +236,7 @@ async fn by_udp(server: SocketAddr, query: &Message) -> Result<Message, Fault> {
                 () = &mut again => break,
             };
             let length = received.map_err(|_| Fault::Silent)?;
-            // Anything else than the answer to this question is not from the server, or not for us.
+            // Anything but the response to this question is not from the server, or not for us.
             if let Some(reply) = buffer.get(..length).and_then(|bytes| fitting(bytes, query)) {
                 return Ok(reply);
             }
@@ -258,7 +259,7 @@ async fn by_tcp(server: SocketAddr, query: &Message) -> Result<Message, Fault> {
     if reply.metadata.truncation { Err(Fault::Code("a truncated answer by TCP")) } else { Ok(reply) }
 }
 
-/// The message, if it answers just this question.
+/// Parses the message if it is the response to this question.
 fn fitting(bytes: &[u8], query: &Message) -> Option<Message> {
     let reply = Message::from_vec(bytes).ok()?;
     let head = &reply.metadata;
@@ -266,12 +267,12 @@ fn fitting(bytes: &[u8], query: &Message) -> Option<Message> {
         && head.message_type == MessageType::Response
         && head.op_code == OpCode::Query
         && (reply.queries == query.queries
-            // A server that could not read the question need not repeat it.
+            // A server that could not parse the question does not have to repeat it.
             || (reply.queries.is_empty() && head.response_code == ResponseCode::FormErr));
     ours.then_some(reply)
 }
 
-/// What the records say about the name itself: other owners' records are not its own, whatever section they are in.
+/// What the records say about the name itself. Records of other owners do not count, in any section.
 fn read_answer(reply: &Message, name: &Name, kind: RecordType) -> Result<Answer, Fault> {
     match reply.metadata.response_code {
         ResponseCode::NoError => {}

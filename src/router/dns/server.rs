@@ -1,4 +1,4 @@
-//! The agent's name server on its sockets: UDP and TCP on port 53 of the router's internal address.
+//! The sockets of the agent's name server: UDP and TCP on port 53 of the router's internal address.
 
 use std::future::Future;
 use std::io;
@@ -13,25 +13,25 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::names::{Names, Refused};
 
-/// Connections at once; each holds one message of at most 64 KiB.
+/// The maximum number of connections; each holds a message of at most 64 KiB.
 const CONNECTIONS: usize = 64;
 
-/// How long a connection may say nothing.
+/// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Refused names that have a line each, until they stop coming like a flood.
+/// How many refused names are logged individually before limiting the rate.
 const LINES: u32 = 500;
 
-/// Refused names in one second that are no flood.
+/// How many refused names per second are not limited.
 const CALM: u32 = 50;
 
-/// Where the names in force are, asked anew for each message.
+/// Returns the current names; called for each message.
 pub type Current = dyn Fn() -> Arc<Names> + Send + Sync;
 
-/// Where lines about refused names go. It must not block.
+/// Where log entries for refused names go. It must not block.
 pub type Sink = dyn Fn(&Refused) + Send + Sync;
 
-/// The name server of one agent.
+/// The name server for an agent.
 #[derive(Clone)]
 pub struct Server {
     served: [Ipv4Addr; 2],
@@ -41,14 +41,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that answers these two alone: the agent, and the router itself, which asks whether it is ready.
+    /// A server that only responds to the agent and to the router itself, which checks its readiness.
     pub fn new(agent: Ipv4Addr, router: Ipv4Addr, current: Arc<Current>, sink: Arc<Sink>) -> Self {
         let lines = Arc::new(Mutex::new(Lines::new(sink)));
         Self { served: [agent, router], current, lines, connections: Arc::new(Semaphore::new(CONNECTIONS)) }
     }
 
-    /// Answers until one of the sockets fails for good, which it does not in practice. Spawns a task for each connection,
-    /// so it needs a runtime.
+    /// Serves until one of the sockets fails permanently, which does not happen in practice. Spawns a task for each
+    /// connection, so it needs a runtime.
     pub async fn serve(&self, udp: UdpSocket, tcp: TcpListener) -> io::Error {
         let seconds = async {
             let mut second = interval(Duration::from_secs(1));
@@ -81,7 +81,7 @@ impl Server {
                 continue;
             }
             if let Some(answer) = buffer.get(..length).and_then(|message| self.answer(message)) {
-                // Where the agent does not read its answers, they are lost and nobody waits.
+                // If the agent does not read its responses, they are lost, and nothing waits.
                 let _ = udp.try_send_to(&answer, from);
             }
         }
@@ -92,7 +92,7 @@ impl Server {
             let (stream, from) = match tcp.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) if is_passing(&error) => {
-                    // Out of descriptors, most likely: those that are open end soon.
+                    // Most likely no descriptors are left; open connections end soon.
                     sleep(Duration::from_millis(20)).await;
                     continue;
                 }
@@ -103,14 +103,14 @@ impl Server {
                 let server = self.clone();
                 tokio::spawn(async move {
                     let _permit = permit;
-                    // Whatever ends it concerns this connection alone.
+                    // Errors only concern this connection.
                     let _ = server.connection(stream).await;
                 });
             }
         }
     }
 
-    /// Messages behind their lengths, one after the other (RFC 1035 4.2.2, RFC 7766).
+    /// Messages after their lengths, one after the other (RFC 1035 4.2.2, RFC 7766).
     async fn connection(&self, mut stream: TcpStream) -> io::Result<()> {
         loop {
             let length = within(stream.read_u16()).await?;
@@ -135,7 +135,8 @@ async fn within<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     timeout(IDLE, step).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// True for what concerns one datagram or connection, or passes: an ICMP error, an aborted connection, a full table.
+/// Whether an error only concerns one datagram or connection, or is temporary: an ICMP error, an aborted connection, a
+/// full table.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     let of_process =
@@ -152,7 +153,7 @@ fn is_passing(error: &io::Error) -> bool {
     known.contains(&error.kind()) || of_process.contains(&error.raw_os_error())
 }
 
-/// Lines about refused names: one for each, and where they come like a flood one a second, with a count.
+/// Log entries for refused names: one for each or, if there are too many, one per second with a count.
 struct Lines {
     sink: Arc<Sink>,
     left: u32,

@@ -1,5 +1,5 @@
-//! Which operation of a document would run, and what it reaches. What is read is written out again from its tokens, without
-//! comments, since servers differ about where those end.
+//! Which operation of a document would run, and what it uses. The result is written from tokens, without comments,
+//! since servers differ about where those end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ pub(super) struct Operation {
     pub name: Option<String>,
     pub variables: Vec<Variable>,
     pub selections: Vec<Selection>,
-    /// Those that it reaches.
+    /// The fragments that it uses.
     pub fragments: BTreeMap<String, Vec<Selection>>,
-    /// It and the fragments that it reaches, written anew.
+    /// It and these fragments, written again.
     pub forward: String,
 }
 
-/// Reads a document and chooses the operation of this name, or the only one.
+/// Parses a document and chooses the operation with this name, or the only one.
 pub(super) fn read(text: &str, wanted: Option<&str>) -> Result<Operation, String> {
     let (fragments, operations): (Vec<Definition>, Vec<Definition>) =
         parse(&lex(text)?)?.into_iter().partition(|one| one.kind.is_none());
@@ -59,10 +59,10 @@ fn by_name(fragments: Vec<Definition>) -> Result<BTreeMap<String, Definition>, S
     Ok(all)
 }
 
-/// Whether a fragment that was met is being walked (true), or was (false).
+/// Whether a fragment is being visited (true), or has been (false).
 type Walked<'a> = BTreeMap<&'a str, bool>;
 
-/// The fragments that a definition reaches and that were not walked before, in the order in which they are met.
+/// The fragments that a definition uses and that have not been visited, in order of appearance.
 fn reach<'a>(
     fragments: &'a BTreeMap<String, Definition>,
     start: &'a Definition,

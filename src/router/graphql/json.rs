@@ -1,4 +1,5 @@
-//! JSON, read strictly: readers differ about duplicate keys, lone surrogates and broken UTF-8, so none of that passes.
+//! A strict JSON parser: others differ about duplicate keys, lone surrogates and broken UTF-8, so all of these are
+//! errors.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,10 +9,10 @@ use serde_json::value::RawValue;
 
 use super::{DEPTH, Kind, Value};
 
-/// Values in one body.
+/// The maximum number of values in a body.
 const MOST: usize = 20_000;
 
-/// A value. Of numbers only that they are some.
+/// A value. For numbers, only that it is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Json {
     Null,
@@ -41,7 +42,7 @@ impl Json {
     }
 }
 
-/// Reads a whole body.
+/// Parses a complete body.
 pub(super) fn read(bytes: &[u8]) -> Result<Json, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "no UTF-8".to_owned())?;
     let count = Cell::new(0);
@@ -51,14 +52,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Json, String> {
     Ok(value)
 }
 
-/// Our own words, or serde's without the place.
+/// Our own messages, or serde's without the position.
 fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();
     if error.is_data() { text.to_owned() } else { format!("no JSON: {text}") }
 }
 
-/// The text of a member of an object that was read.
+/// The text of a member of a parsed object.
 pub(super) fn member_text(bytes: &[u8], name: &str) -> Result<Option<String>, String> {
     let members: Members<'_> = serde_json::from_slice(bytes).map_err(|error| said(&error))?;
     Ok(members.0.into_iter().find(|(one, _)| one == name).map(|(_, raw)| raw.get().to_owned()))

@@ -1,5 +1,5 @@
-//! The grammar of executable documents (October 2021, 2.2 to 2.12). Anything else is an error: unlike parsers that mend what they
-//! read, for whom a document of half a line is one as well. Nothing here calls itself deeper than [`DEPTH`].
+//! The grammar of executable documents (October 2021, 2.2 to 2.12). Anything else is an error: error-tolerant parsers
+//! would accept half a line as a document. No recursion is deeper than [`DEPTH`].
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use crate::policy::GraphqlKind;
 
 /// An operation or a fragment.
 pub(super) struct Definition {
-    /// None for a fragment.
+    /// `None` for a fragment.
     pub kind: Option<GraphqlKind>,
     pub name: Option<String>,
     pub variables: Vec<Variable>,
     pub selections: Vec<Selection>,
-    /// Names of the fragments that stand in it.
+    /// The names of the fragments that it spreads.
     pub spreads: Vec<String>,
-    /// It, written anew.
+    /// Its text, written again.
     pub text: String,
 }
 
-/// All definitions of a document.
+/// Parses all definitions of a document.
 pub(super) fn parse(tokens: &[Token]) -> Result<Vec<Definition>, String> {
     let mut parser = Parser { tokens, at: 0, depth: 0, spreads: Vec::new() };
     let mut all = vec![parser.definition()?];
@@ -87,7 +87,7 @@ impl Parser<'_> {
         result
     }
 
-    /// A name that is new in its place, and its colon.
+    /// A name that must be unique in its context, and its colon.
     fn key(&mut self, seen: &mut BTreeSet<String>) -> Result<String, String> {
         let name = self.name()?;
         if !seen.insert(name.clone()) {
@@ -175,7 +175,7 @@ impl Parser<'_> {
         Ok(if self.take(&T::Mark('!')) { inner + "!" } else { inner })
     }
 
-    /// A value; `constant`: not a variable.
+    /// A value; `constant` means that it must not be a variable.
     fn value(&mut self, constant: bool) -> Result<Value, String> {
         let plain = |kind: Kind| Value { kind, text: String::new() };
         let value = match self.kind() {

@@ -1,15 +1,15 @@
-//! The lexer of GraphQL (October 2021, 2.1). Outside of strings and comments nothing but ASCII may stand, but for byte order
-//! marks, which mean nothing.
+//! The lexer of GraphQL (October 2021, 2.1). Outside of strings and comments, only ASCII and byte order marks, which
+//! are ignored, are permitted.
 
-/// Tokens, and comments, in one document.
+/// The maximum number of tokens and comments in a document.
 const MOST: usize = 20_000;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Name,
     Number,
-    /// A string, and what it says.
+    /// A string and its content.
     Text(String),
     Block,
     /// `...`.
@@ -19,14 +19,14 @@ pub(super) enum Kind {
     End,
 }
 
-/// A token, and how it is written out again.
+/// A token, and how it is written again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub kind: Kind,
     pub text: String,
 }
 
-/// The tokens of a text, an end behind the last one.
+/// The tokens of a text, followed by an end token.
 pub(super) fn lex(text: &str) -> Result<Vec<Token>, String> {
     let mut rest = text;
     let (mut tokens, mut comments) = (Vec::new(), 0);
@@ -49,7 +49,7 @@ pub(super) fn lex(text: &str) -> Result<Vec<Token>, String> {
     }
 }
 
-/// The first token of a text that begins with one, and what follows it.
+/// The first token of a text that begins with one, and the rest.
 fn token(text: &str) -> Result<(Token, &str), String> {
     let first = text.chars().next().unwrap_or_default();
     let plain = |kind: Kind, length: usize| {
@@ -77,7 +77,7 @@ fn token(text: &str) -> Result<(Token, &str), String> {
     }
 }
 
-/// How long a block string is.
+/// The length of a block string.
 fn block(text: &str) -> Result<usize, String> {
     let mut at = 3;
     loop {
@@ -89,9 +89,9 @@ fn block(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A string. It is written out as JSON, which says the same to every reader.
+/// A string. It is written as JSON, which every parser reads the same way.
 fn string(text: &str) -> Result<(Token, &str), String> {
-    // A tab may stand in a GraphQL string as it is, which JSON forbids; behind a backslash in neither.
+    // A GraphQL string may contain a literal tab, which JSON forbids. After a backslash, neither permits it.
     let (mut json, mut escaped) = ("\"".to_owned(), false);
     for (at, c) in text.char_indices().skip(1) {
         match c {

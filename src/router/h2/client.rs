@@ -1,4 +1,4 @@
-//! Hosts with which HTTP/2 is spoken: for gRPC, and those that speak nothing else.
+//! Hosts that use HTTP/2: for gRPC, and those that support nothing else.
 
 use bytes::Bytes;
 use http::uri::Uri;
@@ -15,7 +15,7 @@ use crate::router::message::{Answer, Length, Piece, content_length, strip_hop, v
 use crate::router::proxy::{Down, Refusal, Up, both};
 use crate::router::upstream::Multi;
 
-/// One request on a stream of its own.
+/// A request on its own stream.
 pub(in crate::router) async fn exchange(
     exchange: &Exchange<'_>,
     mut connection: Multi,
@@ -100,7 +100,7 @@ pub(in crate::router) async fn exchange(
 fn head(exchange: &Exchange<'_>) -> Option<Head<()>> {
     let request = exchange.request;
     let target = std::str::from_utf8(&request.target).ok()?;
-    // The crate would cut a fragment off, and what was decided must be what is sent.
+    // The crate would remove a fragment, but the target that was checked must be the one that is sent.
     let uri: Uri = format!("https://{}{target}", exchange.target.host.text()).parse().ok()?;
     if uri.path_and_query().map(http::uri::PathAndQuery::as_str) != Some(target) {
         return None;
@@ -130,7 +130,7 @@ fn read(head: &http::response::Parts, method: &str, ended: bool) -> Option<Answe
     };
     strip_hop(&mut all);
     let reason = head.status.canonical_reason().unwrap_or_default().as_bytes().to_vec();
-    // A body that ends with its head may still have had a length, of nothing.
+    // A body that ends with its head may still have had a length, of zero.
     let bodiless = bodiless || (ended && matches!(length, Length::None | Length::Known(0)));
     Some(Answer { status, reason, headers: all, length, bodiless })
 }

@@ -1,4 +1,4 @@
-//! Connections of clients on which HTTP/2 is spoken.
+//! Client connections with HTTP/2.
 
 use std::io;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::router::proxy::{self, Down, End, Place, Refusal, Up};
 use crate::router::stream::Stream;
 use crate::router::worker::Worker;
 
-/// Streams at once.
+/// The maximum number of concurrent streams.
 const STREAMS: u32 = 128;
 
 struct Upload {
@@ -116,7 +116,7 @@ pub(in crate::router) async fn serve(worker: &Rc<Worker>, place: &Place, stream:
             next = connection.accept() => next,
             _ = looks.tick() => {
                 quiet = if connection.has_streams() { 0 } else { quiet + 1 };
-                // Two looks, and the first comes at once.
+                // Two checks, the first of which comes immediately.
                 if quiet > 2 {
                     connection.graceful_shutdown();
                 }
@@ -135,7 +135,7 @@ pub(in crate::router) async fn serve(worker: &Rc<Worker>, place: &Place, stream:
                 tokio::task::spawn_local(async move { one(&worker, &place, request, respond).await });
             }
             Some(Err(error)) => {
-                // What was malformed is known to `h2` alone, but that something was is worth a line.
+                // Only `h2` knows what was malformed, but the log notes that something was.
                 if error.is_library() || error.is_go_away() {
                     malformed(worker, place);
                 }
@@ -146,7 +146,7 @@ pub(in crate::router) async fn serve(worker: &Rc<Worker>, place: &Place, stream:
     }
 }
 
-/// A line for a connection that ended since something on it was no HTTP/2.
+/// Logs a connection that ended because of invalid HTTP/2.
 fn malformed(worker: &Worker, place: &Place) {
     let mut entry = Entry::new(place.tier, place.port, Instant::now());
     if let Some(name) = &place.name {
@@ -180,7 +180,8 @@ async fn one(worker: &Worker, place: &Place, request: http::Request<RecvStream>,
             proxy::refuse(&Refusal::bad_request(status), &request, &mut entry, &mut down).await
         }
     };
-    // What is left of a body after its answer is not needed; `h2` says so as the stream is dropped (RFC 9113 8.1).
+    // The rest of a body is not needed after the response; `h2` tells the client when the stream is dropped (RFC 9113
+    // 8.1).
     if matches!(end, End::Broken | End::Upgraded(..)) {
         down.reset();
     }
@@ -198,7 +199,7 @@ impl Answering {
     }
 }
 
-/// The same request as HTTP/1 would bring, or the status that refuses it.
+/// The request as HTTP/1 would express it, or the status that refuses it.
 fn read(head: &http::request::Parts, ended: bool) -> Result<Request, u16> {
     let method = head.method.as_str();
     if head.method == Method::TRACE {

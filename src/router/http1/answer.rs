@@ -1,26 +1,26 @@
-//! An answer's head from a host: read as strictly as requests, since two readings of it would be as bad.
+//! The head of a host's response, parsed as strictly as requests, since ambiguity would be just as dangerous.
 
 use super::head::{fields, head_end};
 use super::reader::Reader;
 use crate::router::message::{Answer, Field, Length, content_length, is, members, strip_hop, strip_named, values};
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// The connection ended or failed; if not one byte had come, nobody may have read the request.
+    /// The connection ended or failed. If no byte was received, the host may not have read the request.
     Ended {
-        /// Some bytes had come.
+        /// Whether some bytes were received.
         begun: bool,
     },
-    /// Nothing came in time.
+    /// Nothing was received in time.
     Silent,
-    /// What came is no HTTP/1 answer, or has two readings.
+    /// The response is not valid HTTP/1, or is ambiguous.
     Malformed,
-    /// The head is larger than the limit.
+    /// The head exceeds the limit.
     TooLarge,
 }
 
-/// Reads one head, and tells if the connection may serve another request after it.
+/// Parses a head. Also returns whether the connection can serve another request after it.
 pub async fn read_answer(reader: &mut Reader, method: &str, most: usize) -> Result<(Answer, bool), NoAnswer> {
     let mut scanned = 0;
     loop {
@@ -34,7 +34,7 @@ pub async fn read_answer(reader: &mut Reader, method: &str, most: usize) -> Resu
             Ok(None) if reader.bytes().len() < most => {}
             Ok(_) => return Err(NoAnswer::TooLarge),
         }
-        // Garbage is seen at once, not at its first line end.
+        // Garbage is detected immediately, not only at its first line end.
         if !b"HTTP/1.".iter().zip(reader.bytes()).all(|(wanted, got)| wanted == got) {
             return Err(NoAnswer::Malformed);
         }
@@ -77,13 +77,13 @@ fn parse(head: &[u8], method: &str) -> Option<(Answer, bool)> {
     Some((Answer { status, reason: reason.to_vec(), headers, length, bodiless }, stays))
 }
 
-/// RFC 9112 6.3. None if there are two readings.
+/// RFC 9112 6.3. `None` if it is ambiguous.
 fn length(headers: &[Field], one: bool, bodiless: bool) -> Option<(Length, bool)> {
     let mut codings = values(headers, "transfer-encoding");
     let mut lengths = values(headers, "content-length");
     let length = match lengths.next() {
         None => None,
-        // Doubled by some servers; different ones are two readings.
+        // Some servers send it twice; different values are ambiguous.
         Some(first) => match lengths.all(|other| other == first) {
             true => Some(content_length(first)?),
             false => return None,

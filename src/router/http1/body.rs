@@ -1,4 +1,4 @@
-//! Bodies: by length, by chunks, to the end.
+//! Bodies: with a length, in chunks, or until the end of the connection.
 
 use std::io;
 
@@ -6,16 +6,16 @@ use super::head::{fields, head_end};
 use super::reader::Reader;
 use crate::router::message::{Length, Piece, may_trail};
 
-/// Bytes of a chunk's first line, and of all trailers.
+/// The maximum size of a chunk's first line, and of all trailers.
 const LONGEST_LINE: usize = 4096;
 const LONGEST_TRAILERS: usize = 64 << 10;
 
 /// Why a body ended early.
 #[derive(Debug)]
 pub enum BodyError {
-    /// It is framed badly.
+    /// It is malformed.
     Malformed,
-    /// The connection failed, or ended inside of it.
+    /// The connection failed or ended in the middle.
     Ended,
 }
 
@@ -25,7 +25,7 @@ impl From<io::Error> for BodyError {
     }
 }
 
-/// Where in a body one is.
+/// The position in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Bytes(u64),
@@ -37,16 +37,16 @@ enum State {
     Done,
 }
 
-/// A body on its way.
+/// A body in progress.
 #[derive(Debug)]
 pub struct Body {
     state: State,
-    /// Trailers that were left out would be missed by nobody, but are looked through for the end.
+    /// Whether to skip trailers, which are then only parsed to find the end.
     scanned: usize,
 }
 
 impl Body {
-    /// One that ends like this.
+    /// A body that ends like this.
     pub fn new(length: Length) -> Self {
         let state = match length {
             Length::None | Length::Known(0) => State::Done,
@@ -57,12 +57,12 @@ impl Body {
         Self { state, scanned: 0 }
     }
 
-    /// All of it has been read.
+    /// Whether it has been read completely.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// The next piece; None at the end.
+    /// The next piece; `None` at the end.
     pub async fn next(&mut self, reader: &mut Reader) -> Result<Option<Piece>, BodyError> {
         loop {
             match self.state {
@@ -130,7 +130,7 @@ async fn more(reader: &mut Reader) -> Result<(), BodyError> {
     }
 }
 
-/// A chunk's size and the length of its first line; extensions are left out (RFC 9112 7.1.1).
+/// A chunk's size and the length of its first line. Extensions are ignored (RFC 9112 7.1.1).
 fn chunk_size(bytes: &[u8]) -> Result<Option<(u64, usize)>, BodyError> {
     let Some(end) = memchr::memchr(b'\n', bytes) else {
         let plausible = bytes.len() <= LONGEST_LINE && bytes.first().is_none_or(u8::is_ascii_hexdigit);

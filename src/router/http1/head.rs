@@ -1,31 +1,31 @@
-//! A request's head: what is not read in one way only is refused before anything goes up.
+//! The head of a request. Everything ambiguous is refused before anything is forwarded.
 
 use crate::policy::Reason;
 use crate::router::message::{Field, Length, Request, content_length, is, members, strip_named, values};
 
-/// A head that is refused, with what the log says of it.
+/// A refused head, with details for the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Malformed {
-    /// The status of the answer; 0 is the bare body of HTTP/0.9.
+    /// The status of the response; 0 stands for the bare body of HTTP/0.9.
     pub status: u16,
-    /// The method, if it is one.
+    /// The method, if it is valid.
     pub method: Vec<u8>,
     /// The target, as far as it was read.
     pub target: Vec<u8>,
-    /// Not [`Reason::BadRequest`].
+    /// The reason, if it is not [`Reason::BadRequest`].
     pub reason: Option<Reason>,
-    /// The client waits for the answer before it sends the body.
+    /// Whether the client waits for the response before it sends the body.
     pub expects: bool,
 }
 
-/// What has come so far of a head.
+/// The received part of a head.
 #[derive(Debug)]
 pub enum Parsed {
-    /// Its beginning.
+    /// An incomplete head.
     More,
-    /// A whole one, in so many bytes, and if the connection serves another request after it.
+    /// A complete head with its size, and whether the connection can serve another request after it.
     Whole(Box<Request>, usize, bool),
-    /// None.
+    /// An invalid head.
     Malformed(Malformed),
 }
 
@@ -35,10 +35,10 @@ impl Malformed {
     }
 }
 
-/// Headers in one request.
+/// The maximum number of headers in a request.
 const MOST_HEADERS: usize = 500;
 
-/// Reads a head. `scanned` is how much of it has been looked through before, and no line of it has to be again.
+/// Parses a head. `scanned` is how much of it has been checked before, so that no line is checked twice.
 pub fn parse_request(bytes: &[u8], scanned: &mut usize) -> Parsed {
     let line_bytes = match first_line(bytes) {
         Ok(Some(line)) => line,
@@ -63,11 +63,11 @@ pub fn parse_request(bytes: &[u8], scanned: &mut usize) -> Parsed {
     }
 }
 
-/// The request line without its end. Refused as soon as it cannot be one.
+/// The request line without its line end. It is refused as soon as it cannot be valid.
 fn first_line(bytes: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     let is_method = |b: u8| b.is_ascii_uppercase() || matches!(b, b'_' | b'-');
     let method = bytes.iter().take_while(|b| is_method(**b)).count();
-    // No method that anybody knows is longer.
+    // No known method is longer.
     if method > 64 || (method < bytes.len() && (method == 0 || bytes.get(method) != Some(&b' '))) {
         return Err(Malformed::new(400));
     }
@@ -81,7 +81,7 @@ fn first_line(bytes: &[u8]) -> Result<Option<&[u8]>, Malformed> {
 struct Line<'a> {
     method: &'a [u8],
     target: &'a [u8],
-    /// HTTP/1.1, not 1.0.
+    /// Whether it is HTTP/1.1, not 1.0.
     one: bool,
 }
 
@@ -110,7 +110,7 @@ fn request_line(line: &[u8]) -> Result<Line<'_>, Malformed> {
         b"CONNECT" => Some(400),
         b"TRACE" => Some(405),
         _ if target.starts_with(b"/") => None,
-        // An absolute URI names a second host; this is no proxy.
+        // An absolute URI would name a second host; the router is not a proxy.
         _ if target.windows(3).any(|three| three == b"://") => Some(403),
         _ => Some(400),
     };
@@ -124,7 +124,7 @@ fn is_version(word: &[u8]) -> bool {
     matches!(word, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
-/// Where the head ends, its empty line included. Each line feed follows a carriage return, or it is an error.
+/// The end of the head, including its empty line. A line feed without a carriage return is an error.
 pub(super) fn head_end(bytes: &[u8], start: usize, scanned: &mut usize) -> Result<Option<usize>, ()> {
     let mut at = (*scanned).max(start);
     while let Some(offset) = memchr::memchr(b'\n', bytes.get(at..).unwrap_or_default()) {
@@ -140,7 +140,7 @@ pub(super) fn head_end(bytes: &[u8], start: usize, scanned: &mut usize) -> Resul
     Ok(None)
 }
 
-/// The fields of a block that ends with an empty line; None if one is malformed.
+/// The fields of a block that ends with an empty line; `None` if one is malformed.
 pub(super) fn fields(block: &[u8]) -> Option<Vec<Field>> {
     let count = memchr::memchr_iter(b'\n', block).count();
     if count > MOST_HEADERS {
@@ -155,14 +155,14 @@ pub(super) fn fields(block: &[u8]) -> Option<Vec<Field>> {
     }
 }
 
-/// Takes the head apart: where to, and how the body ends.
+/// Interprets the head: its destination, and how the body ends.
 fn request(line: &Line<'_>, block: &[u8], size: usize) -> Result<(Request, bool), Malformed> {
     let bad = Malformed::new;
     let mut headers = fields(block).ok_or_else(|| bad(400))?;
     let expects = values(&headers, "expect").next().is_some();
     let waiting = |status| Malformed { expects, ..bad(status) };
     let length = request_length(&headers, line.one).map_err(waiting)?;
-    // RFC 9110 10.1.1: there is one expectation.
+    // RFC 9110 10.1.1: there is only one expectation.
     if !values(&headers, "expect").all(|value| value.eq_ignore_ascii_case(b"100-continue"))
         || values(&headers, "expect").count() > 1
     {
@@ -195,7 +195,7 @@ fn request(line: &Line<'_>, block: &[u8], size: usize) -> Result<(Request, bool)
     Ok((Request { method, target, host, headers, length, expects, upgrade, one, close, trailers, size }, stays))
 }
 
-/// RFC 9112 6.1 and 6.3, without any of the choices that they leave.
+/// RFC 9112 6.1 and 6.3, without the choices that they permit.
 fn request_length(headers: &[Field], one: bool) -> Result<Length, u16> {
     let mut codings = values(headers, "transfer-encoding");
     let mut lengths = values(headers, "content-length");

@@ -9,15 +9,15 @@ use tokio::time::timeout;
 
 use crate::router::stream::Handle;
 
-/// Bytes that came and were not read yet.
+/// Bytes that were received and not consumed yet.
 #[derive(Debug)]
 pub struct Reader {
     pub(in crate::router) io: Handle,
     buffer: BytesMut,
-    /// What came in all.
+    /// The total number of received bytes.
     pub received: u64,
     ended: bool,
-    /// How long it may be silent.
+    /// How long it may be idle.
     pub silence: Duration,
 }
 
@@ -27,21 +27,21 @@ impl Reader {
         Self { io, buffer: first, received, ended: false, silence }
     }
 
-    /// What has come.
+    /// The received bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Takes bytes off.
+    /// Consumes bytes.
     pub fn consume(&mut self, count: usize) {
         self.buffer.advance(count.min(self.buffer.len()));
         if self.buffer.is_empty() {
-            // An idle connection keeps no buffer.
+            // An idle connection has no buffer.
             self.buffer = BytesMut::new();
         }
     }
 
-    /// Takes at most so many bytes.
+    /// Takes up to this many bytes.
     pub fn take(&mut self, most: u64) -> Bytes {
         let count = self.buffer.len().min(usize::try_from(most).unwrap_or(usize::MAX));
         if count == self.buffer.len() {
@@ -50,12 +50,12 @@ impl Reader {
         self.buffer.split_to(count).freeze()
     }
 
-    /// Everything that was read too much.
+    /// The bytes that were received but not consumed.
     pub fn take_rest(&mut self) -> BytesMut {
         std::mem::take(&mut self.buffer)
     }
 
-    /// The other side has ended.
+    /// Whether the other side has closed the connection.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -76,7 +76,7 @@ impl Reader {
         Ok(count > 0)
     }
 
-    /// True if nothing has come and nothing has ended: what a kept connection looks like.
+    /// Whether nothing has been received and nothing has ended, as expected of a kept connection.
     pub fn is_quiet(&mut self) -> bool {
         if self.ended || !self.buffer.is_empty() {
             return false;

@@ -1,4 +1,4 @@
-//! Connections of clients on which HTTP/1 is spoken.
+//! Client connections with HTTP/1.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ use crate::router::stream::Handle;
 use crate::router::upgrade;
 use crate::router::worker::Worker;
 
-/// How long a head may take.
+/// How long receiving a head may take.
 const HEAD: Duration = Duration::from_secs(60);
 
-/// How long what a client still sends is read after its refusal, so that it can read the answer.
+/// How long to read what a client still sends after a refusal, so that it can read the response.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// What a head may take before it is counted.
+/// How large an incomplete head may be before it counts against the router's limit.
 const SMALL: usize = 4096;
 
 struct Upload<'a> {
@@ -48,9 +48,9 @@ struct Answering<'a> {
     writer: &'a mut Writer,
     form: Form,
     invited: bool,
-    /// Without status and headers, as HTTP/0.9 has it.
+    /// Without status and headers, as in HTTP/0.9.
     bare: bool,
-    /// What ends with the connection did end.
+    /// Whether a body that ends with the connection is complete.
     ends_open: bool,
 }
 
@@ -72,7 +72,7 @@ impl Down for Answering<'_> {
         if self.bare {
             return Ok(());
         }
-        // A body that was not invited may come or not, so nothing can follow the answer.
+        // A body that was not invited may or may not be sent, so no other request can follow.
         self.form.close |= !self.invited;
         let framed = matches!(answer.length, Length::Framed | Length::Close);
         self.ends_open = framed && !self.form.one && !answer.bodiless;
@@ -104,7 +104,7 @@ pub(in crate::router) async fn serve(worker: &Worker, place: &Place, io: Handle)
     let mut changes = worker.shared.current.watch();
     let mut clean = true;
     loop {
-        // A kept connection whose host is not allowed any more ends.
+        // A kept connection ends if its host is no longer allowed.
         let first = tokio::select! {
             biased;
             head = next_head(worker, &mut reader) => head,
@@ -137,13 +137,13 @@ pub(in crate::router) async fn serve(worker: &Worker, place: &Place, io: Handle)
             break;
         }
     }
-    // Without a clean end where an answer has none: TLS tells the two apart.
+    // An incomplete response must not end cleanly, which TLS shows to the client.
     if clean {
         linger(&mut reader, &writer).await;
     }
 }
 
-/// What follows a request.
+/// What to do after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Request,
@@ -152,7 +152,7 @@ enum Next {
 }
 
 enum Head {
-    /// A request, and if the connection may serve another after it.
+    /// A request, and whether the connection can serve another one after it.
     Whole(Box<Request>, bool, Option<Held>),
     Bad(Malformed),
     Full,
@@ -163,7 +163,7 @@ async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
     let mut scanned = 0;
     let mut held: Option<Held> = None;
     let mut until: Option<tokio::time::Instant> = None;
-    // An empty line before a request is left out (RFC 9112 2.2).
+    // An empty line before a request is ignored (RFC 9112 2.2).
     let mut blank = false;
     loop {
         if !blank && reader.bytes().starts_with(b"\r\n") {
@@ -205,7 +205,7 @@ async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
         };
         match reader.fill(patience).await {
             Ok(true) => {}
-            // Who leaves before a request leaves no line.
+            // A client that leaves before a request is not logged.
             Ok(false) | Err(_) if reader.bytes().is_empty() => return Head::End,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 return Head::Bad(Malformed { status: 408, ..Malformed::default() });
@@ -215,7 +215,7 @@ async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
     }
 }
 
-/// Serves one request.
+/// Serves a request.
 async fn one(
     worker: &Worker,
     place: &Place,
@@ -254,7 +254,7 @@ async fn one(
     }
 }
 
-/// Reads what is left of a refused request's body, for a while.
+/// Reads the rest of a refused request's body, for a while.
 async fn drain(body: &mut Body, reader: &mut Reader) -> bool {
     let read = async {
         loop {
@@ -268,7 +268,7 @@ async fn drain(body: &mut Body, reader: &mut Reader) -> bool {
     timeout(LINGER, read).await.unwrap_or(false)
 }
 
-/// Answers what is no request, and ends.
+/// Responds to an invalid request, and ends the connection.
 async fn refuse(worker: &Worker, place: &Place, bad: &Malformed, reader: &mut Reader, writer: &mut Writer) {
     let mut entry = entry(place, Instant::now());
     entry.method.clone_from(&bad.method);
@@ -285,7 +285,7 @@ async fn refuse(worker: &Worker, place: &Place, bad: &Malformed, reader: &mut Re
     let request = Request { method: String::from_utf8_lossy(&bad.method).into_owned(), ..Request::default() };
     let mut down = Answering { writer, form, invited: true, bare, ends_open: false };
     if reader.has_ended() && bad.method.is_empty() && bad.target.is_empty() {
-        // Nobody waits for an answer.
+        // The client does not wait for a response.
         entry.refused(&refusal);
     } else {
         proxy::refuse(&refusal, &request, &mut entry, &mut down).await;
@@ -298,7 +298,7 @@ fn entry(place: &Place, start: Instant) -> Entry {
     Entry::new(if place.tier == Tier::Inspected { Tier::Inspected } else { Tier::Http }, place.port, start)
 }
 
-/// Ends our side, and reads for a while what still comes: an end with unread bytes would take the answer with it.
+/// Closes our side, and reads for a while what still arrives: closing with unread bytes would discard the response.
 async fn linger(reader: &mut Reader, writer: &Writer) {
     let ended = timeout(LINGER, writer.end()).await;
     if !matches!(ended, Ok(Ok(()))) || reader.has_ended() {

@@ -1,4 +1,4 @@
-//! The writing half of a connection: heads and bodies as they go out.
+//! The writing half of a connection: heads and bodies.
 
 use std::future::poll_fn;
 use std::io::{self, Write as _};
@@ -10,16 +10,16 @@ use tokio::time::timeout;
 use crate::router::message::{Answer, Field, Length, Piece, Request};
 use crate::router::stream::Handle;
 
-/// What is written to one side.
+/// A writer to one side.
 #[derive(Debug)]
 pub struct Writer {
     io: Handle,
-    /// What went out in all.
+    /// The total number of sent bytes.
     pub sent: u64,
     chunked: bool,
-    /// A head that waits for the first bytes of its body, so that both are one packet.
+    /// A head that waits for the first bytes of its body, so that both are sent in one packet.
     waiting: Vec<u8>,
-    /// How long it may take nothing.
+    /// How long the other side may not accept anything.
     silence: Duration,
 }
 
@@ -28,12 +28,12 @@ impl Writer {
         Self { io, sent: 0, chunked: false, waiting: Vec::new(), silence }
     }
 
-    /// Bodies from here on are chunked or not.
+    /// Sets whether the following bodies are chunked.
     pub fn set_chunked(&mut self, chunked: bool) {
         self.chunked = chunked;
     }
 
-    /// Goes out with whatever is written next.
+    /// Queues bytes to send with the next ones.
     pub fn hold(&mut self, bytes: Vec<u8>) {
         if self.waiting.is_empty() {
             self.waiting = bytes;
@@ -42,7 +42,7 @@ impl Writer {
         }
     }
 
-    /// Writes what was held.
+    /// Sends the queued bytes.
     pub async fn release(&mut self) -> io::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.is_empty() { Ok(()) } else { self.write_in(&waiting, self.silence).await }
@@ -57,7 +57,7 @@ impl Writer {
         self.release().await
     }
 
-    /// The same, if it is taken in time.
+    /// The same, if the other side accepts it in time.
     pub async fn write_in(&mut self, bytes: &[u8], patience: Duration) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -77,7 +77,7 @@ impl Writer {
         }
     }
 
-    /// Ends our side.
+    /// Closes our side.
     pub async fn end(&self) -> io::Result<()> {
         self.io.shutdown().await
     }
@@ -96,7 +96,7 @@ impl Writer {
                 let mut text = b"0\r\n".to_vec();
                 write_fields(&mut text, &trailers);
                 text.extend_from_slice(b"\r\n");
-                // What ends the body has been written.
+                // The end of the body has been written.
                 self.chunked = false;
                 self.write(&text).await
             }
@@ -133,7 +133,7 @@ fn write_fields(text: &mut Vec<u8>, fields: &[Field]) {
     }
 }
 
-/// A request's head as it goes up.
+/// A request's head for a host.
 pub fn request_head(request: &Request, host: &str, close: bool) -> Vec<u8> {
     let headers: usize = request.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     let mut text = Vec::with_capacity(request.target.len() + host.len() + headers + 120);
@@ -154,16 +154,16 @@ pub fn request_head(request: &Request, host: &str, close: bool) -> Vec<u8> {
     text
 }
 
-/// How an answer goes down.
+/// How a response is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Down {
-    /// HTTP/1.1, not 1.0.
+    /// With HTTP/1.1, not 1.0.
     pub one: bool,
-    /// The connection ends after it.
+    /// Whether the connection ends after it.
     pub close: bool,
 }
 
-/// An answer's head as it goes down; and if its body is chunked.
+/// A response's head for a client, and whether its body is chunked.
 pub fn answer_head(answer: &Answer, down: Down) -> (Vec<u8>, bool) {
     let mut text = Vec::with_capacity(512);
     let _ = write!(text, "HTTP/1.1 {:03} ", answer.status);

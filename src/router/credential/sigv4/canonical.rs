@@ -1,5 +1,5 @@
-//! How Signature Version 4 writes a request down before it hashes it: headers, path and query in one way out of many.
-//! Where clients differ in the way they take, all of the ways are here, the one of botocore first.
+//! The canonical request of Signature Version 4: headers, path and query in one of many variants. All variants that
+//! clients use are here, botocore's first.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ fn push_escape(out: &mut String, byte: u8) {
     out.push_str(&format!("%{byte:02X}"));
 }
 
-/// Percent-encodes all but unreserved characters.
+/// Percent-encodes everything but unreserved characters.
 pub(super) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -26,7 +26,7 @@ pub(super) fn encode(text: &str) -> String {
     out
 }
 
-/// The bytes of a text whose escapes are undone, each with whether it was escaped. A `%` that starts none is itself.
+/// The decoded bytes of a text, each with whether it was escaped. A `%` that does not start an escape is literal.
 fn bytes(text: &str) -> impl Iterator<Item = (u8, bool)> {
     let mut rest = text.as_bytes();
     std::iter::from_fn(move || {
@@ -39,7 +39,7 @@ fn bytes(text: &str) -> impl Iterator<Item = (u8, bool)> {
     })
 }
 
-/// Percent-encodes a text that has escapes already: one way of writing for each byte.
+/// Normalizes the percent-encoding of a text: each byte is written in one way.
 fn recode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (byte, _) in bytes(text) {
@@ -51,7 +51,7 @@ fn recode(text: &str) -> String {
     out
 }
 
-/// The name that a parameter's key means to AWS: escapes of ASCII undone, lower case.
+/// The name that a parameter's key has for AWS: escapes of ASCII are decoded, lower case.
 fn name_of(key: &str) -> String {
     let mut out = String::new();
     for (byte, escaped) in bytes(key) {
@@ -64,14 +64,14 @@ fn name_of(key: &str) -> String {
     out
 }
 
-/// Undoes all escapes; None where one is malformed or the whole is not UTF-8.
+/// Decodes all escapes; `None` if one is malformed or the result is not UTF-8.
 pub(super) fn decode(text: &str) -> Option<String> {
     let all: Vec<(u8, bool)> = bytes(text).collect();
     let whole = !all.iter().any(|(byte, escaped)| *byte == b'%' && !escaped);
     String::from_utf8(all.into_iter().map(|(byte, _)| byte).collect()).ok().filter(|_| whole)
 }
 
-/// A header's value without blanks at its ends, and one blank for several.
+/// A header's value, trimmed, with sequences of blanks collapsed.
 pub(super) fn fold(value: &[u8]) -> Vec<u8> {
     let words = value.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(&b' ')
@@ -92,13 +92,13 @@ pub(super) fn values_of(headers: &[Field]) -> Values {
 /// A parameter of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameter {
-    /// As it came.
+    /// As received.
     pub key: String,
-    /// As it came; empty where there is no `=`.
+    /// As received; empty without `=`.
     pub value: String,
-    /// Both, and the `=` if there was one.
+    /// Both, with the `=` if there was one.
     pub raw: String,
-    /// What the key means.
+    /// The meaning of the key.
     pub name: String,
 }
 
@@ -119,8 +119,8 @@ pub(super) fn parameters_of(query: &str) -> Vec<Parameter> {
     query.split('&').map(one).collect()
 }
 
-/// True if all clients write this text in the one way: it holds nothing but unreserved characters, `more`, and escapes in
-/// upper case of other characters, `/` being one of those if `slash` is set.
+/// Whether all clients write this text in the same way: it only contains unreserved characters, `more`, and upper-case
+/// escapes of other characters, which include `/` if `slash` is set.
 fn is_plain(text: &str, more: &str, slash: bool) -> bool {
     let upper = |byte: &u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(byte);
     let parts = text.split('%').enumerate();
@@ -133,7 +133,8 @@ fn is_plain(text: &str, more: &str, slash: bool) -> bool {
     })
 }
 
-/// The ways in which clients write a path for signing; one for most paths. `as_sent`: the service takes it as it was sent.
+/// The variants in which clients write a path for signing; just one for most paths. `as_sent`: the service uses the
+/// path as sent.
 pub(super) fn path_forms(path: &str, as_sent: bool) -> Vec<String> {
     if !as_sent {
         let mut kept: Vec<String> = Vec::new();
@@ -163,12 +164,12 @@ pub(super) fn path_forms(path: &str, as_sent: bool) -> Vec<String> {
     distinct
 }
 
-/// A way in which clients write the names and values of a query.
+/// A variant in which clients write the names and values of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueryForm {
     AsSent,
     Recoded,
-    /// Recoded, with `+` for a blank.
+    /// Encoded again, with `+` for a blank.
     Spaced,
 }
 
@@ -188,7 +189,7 @@ pub(super) fn query_forms(parameters: &[&Parameter]) -> &'static [QueryForm] {
     if parameters.iter().all(plain) { &all[..1] } else { all }
 }
 
-/// The canonical query in one of the forms. Who writes anew also leaves out what is empty between two `&`.
+/// The canonical query in one of the variants. Clients that encode again also leave out empty parts between two `&`.
 pub(super) fn query_of(parameters: &[&Parameter], form: QueryForm) -> String {
     let some = parameters.iter().filter(|one| form == QueryForm::AsSent || !one.raw.is_empty());
     let mut pairs: Vec<_> = some.map(|one| (form.write(&one.key), form.write(&one.value))).collect();

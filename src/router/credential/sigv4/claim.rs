@@ -14,13 +14,13 @@ pub(super) const PRESIGNED: [&str; 6] =
     ["x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-expires", "x-amz-signedheaders", "x-amz-signature"];
 /// Any of these makes a request presigned; the last is from signature version 2.
 const MARKS: [&str; 4] = ["x-amz-algorithm", "x-amz-credential", "x-amz-signature", "awsaccesskeyid"];
-/// The router writes these itself, so no signature may rest on them; AWS does not ask for them.
+/// The router sets these itself, so no signature may cover them; AWS does not require it.
 const REWRITTEN: [&str; 8] =
     ["accept-encoding", "connection", "expect", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
-/// AWS's own tolerance in seconds. A later date would make a signature that is good for something after the session.
+/// AWS's own tolerance in seconds. A later date would create a signature that is still valid after the session.
 const AHEAD: i64 = 15 * 60;
 
-/// A signature as the client made it.
+/// A signature by the client.
 #[derive(Default)]
 pub(super) struct Claim {
     pub values: Values,
@@ -28,9 +28,9 @@ pub(super) struct Claim {
     pub parameters: Vec<Parameter>,
     /// The decoded values of parameters that are about the signature.
     pub fields: BTreeMap<String, String>,
-    /// The signature is in the URL.
+    /// Whether the signature is in the URL.
     pub presigned: bool,
-    /// More than one signature or token.
+    /// Whether there is more than one signature or token.
     pub twice: bool,
     pub algorithm: String,
     /// The access key id.
@@ -41,7 +41,7 @@ pub(super) struct Claim {
     pub day: String,
     pub region: String,
     pub service: String,
-    /// Names of the signed headers.
+    /// The names of the signed headers.
     pub names: Vec<String>,
     pub signature: String,
     /// The time of the request, `YYYYMMDDTHHMMSSZ`.
@@ -51,7 +51,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// None where there is no signature.
+    /// `None` if there is no signature.
     pub(super) fn read(target: &[u8], headers: &[Field]) -> Result<Option<Self>, Refused> {
         let target = String::from_utf8_lossy(target);
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
@@ -105,7 +105,7 @@ impl Claim {
         header.clone_into(&mut self.authorization);
     }
 
-    /// A refusal where it is not the one algorithm that can be made anew.
+    /// A refusal unless it is the algorithm that can be used again.
     pub(super) fn check_algorithm(&self) -> Result<(), Refused> {
         let algorithm = self.algorithm.to_ascii_uppercase();
         match () {
@@ -116,7 +116,7 @@ impl Claim {
         }
     }
 
-    /// Reads the parts that the algorithm promises.
+    /// Parses the parts that the algorithm requires.
     pub(super) fn read_parts(&mut self) -> Result<(), Refused> {
         let list = if self.presigned { self.parts_of_query()? } else { self.parts_of_header()? };
         self.read_scope()?;
@@ -136,7 +136,7 @@ impl Claim {
         if self.names.iter().any(|name| name == "host") { Ok(()) } else { Err(refused(text::HOST)) }
     }
 
-    /// Reads credential and signature, and gives the list of signed headers.
+    /// Parses credential and signature, and returns the list of signed headers.
     fn parts_of_query(&mut self) -> Result<String, Refused> {
         let field = |name: &str| self.fields.get(name).cloned().ok_or_else(|| refused(text::MALFORMED));
         for name in PRESIGNED {
@@ -151,7 +151,7 @@ impl Claim {
         Ok(list)
     }
 
-    /// The same of a header.
+    /// The same for a header.
     fn parts_of_header(&mut self) -> Result<String, Refused> {
         let malformed = || refused(text::MALFORMED);
         let mut found: BTreeMap<&str, &str> = BTreeMap::new();
@@ -184,7 +184,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Reads the time of the request, which must not lie far in the future.
+    /// Parses the time of the request, which must not be far in the future.
     pub(super) fn read_stamp(&mut self, now: SystemTime) -> Result<(), Refused> {
         let given = match self.presigned {
             true => self.fields.get("x-amz-date").map(|date| vec![date.clone().into_bytes()]).unwrap_or_default(),
@@ -204,7 +204,7 @@ impl Claim {
         Ok(())
     }
 
-    /// The hash that stands for the body, or None where the body has to be read for it.
+    /// The hash that stands for the body, or `None` if the body must be read for it.
     pub(super) fn payload(&self, request: &Request<'_>) -> Result<Option<String>, Refused> {
         let decoded = |one: &Parameter| canonical::decode(&one.value).ok_or_else(|| refused(text::MALFORMED));
         let of_url = self.parameters.iter().filter(|one| self.presigned && one.name == DIGEST);
@@ -224,7 +224,8 @@ impl Claim {
         if let Some(body) = request.body {
             return Ok(Some(sign::sha256(body.bytes)));
         }
-        // Without a length and without chunks, only HTTP/2 has a body, and only these methods are sent so without one.
+        // Without a length and without chunks, only HTTP/2 can have a body, and clients only send these methods without
+        // one.
         let bodiless = ["GET", "HEAD", "DELETE", "OPTIONS"].contains(&request.method);
         let length = self.values.get("content-length").and_then(|all| all.first());
         let empty = length.map_or(bodiless, |length| match length.trim_ascii() {
@@ -260,13 +261,13 @@ impl Claim {
         Ok(names)
     }
 
-    /// Parts of an answer could not be cleared, but downloads from S3 come in parts.
+    /// Partial responses cannot be cleared, but downloads from S3 come in parts.
     pub(super) fn drops_range(&self, request: &Request<'_>) -> bool {
         request.drops_range || !AS_SENT.contains(&self.service.as_str())
     }
 }
 
-/// The hash that a request gives for its body, or the one of a body that the router wrote.
+/// The hash of the body according to the request, or of a body that the router wrote.
 fn given_payload(request: &Request<'_>, digest: String) -> Result<String, Refused> {
     let hex = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
     if hex || digest == UNSIGNED || digest == "STREAMING-UNSIGNED-PAYLOAD-TRAILER" {
@@ -281,7 +282,7 @@ fn given_payload(request: &Request<'_>, digest: String) -> Result<String, Refuse
     }))
 }
 
-/// What follows `Credential=` or `AWSAccessKeyId=`.
+/// The text after `Credential=` or `AWSAccessKeyId=`.
 fn named_key(header: &str) -> Option<&str> {
     let lower = header.to_ascii_lowercase();
     let mut found: Vec<usize> = Vec::new();

@@ -1,22 +1,23 @@
-//! Requests that name a second object: S3 reads it with the same signature, so it must be one that the credential is for.
+//! Requests that name a second object, which S3 reads with the same signature. So the credential must also be for that
+//! object.
 
 use super::{Refused, Request, refused, text};
 use crate::router::credential::same_name;
 
-/// A request that another one amounts to: `GET https://HOST/TARGET`.
+/// A request that another one includes: `GET https://HOST/TARGET`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Source {
     pub host: String,
-    /// The path, encoded as it came.
+    /// The path, encoded as received.
     pub target: String,
 }
 
-/// True of hosts of S3 itself.
+/// Whether the host belongs to S3 itself.
 pub(super) fn is_s3(host: &str) -> bool {
     s3_labels(host).is_some()
 }
 
-/// Where the labels of S3 begin in one of its host names, behind the bucket's.
+/// The position of S3's own labels in its host names, after the bucket.
 fn s3_labels(host: &str) -> Option<usize> {
     let host = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
     let amazon = host.strip_suffix(".cn").unwrap_or(&host).ends_with("amazonaws.com");
@@ -25,11 +26,11 @@ fn s3_labels(host: &str) -> Option<usize> {
         ["s3.", "s3-", "s3express.", "s3express-"].iter().any(|start| label.starts_with(start))
     };
     let starts: Vec<usize> = std::iter::once(0).chain(host.match_indices('.').map(|(at, _)| at + 1)).collect();
-    // The last, since buckets may have such labels as well.
+    // The last one, since buckets may have such labels as well.
     starts.into_iter().rfind(is_s3).filter(|_| amazon)
 }
 
-/// The object that a request has S3 read, if there is one.
+/// The object that a request makes S3 read, if any.
 pub(super) fn source(request: &Request<'_>) -> Result<Option<Source>, Refused> {
     let named = |name: &'static [u8]| request.headers.iter().filter(move |field| same_name(&field.0, name));
     let (copies, renames) = (named(b"x-amz-copy-source"), named(b"x-amz-rename-source"));
@@ -49,7 +50,7 @@ fn read(value: &[u8]) -> Option<(&str, &str)> {
     let text = text.split_once("?versionId=").map_or(text, |(text, _)| text);
     let (bucket, key) = text.split_once('/')?;
     let name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    // A name that is an escape away from another, or an ARN, is not looked into.
+    // A name with an escape, or an ARN, is refused.
     (!bucket.is_empty() && bucket.bytes().all(name) && !key.is_empty() && !key.contains('?')).then_some((bucket, key))
 }
 
@@ -61,12 +62,12 @@ fn locate(host: &str, target: &[u8], bucket: &str, key: &str) -> Option<Source> 
         Some(0) => inside(),
         Some(at) => {
             let (prefix, service) = host.split_at_checked(at)?;
-            // Access points and their like are not buckets, so another bucket has another kind of name.
+            // Access points and similar names are not buckets, so another bucket has another kind of name.
             let buckets = ["s3.", "s3express"].iter().any(|start| service.starts_with(start));
             (buckets || own(prefix.trim_end_matches('.'))).then_some(())?;
             below(format!("{}.{service}", bucket.to_ascii_lowercase()))
         }
-        // Of others than Amazon nobody knows where another bucket would be.
+        // For services of other providers, the address of another bucket is unknown.
         None => {
             let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
             let first = path.split(|byte| *byte == b'/').nth(1).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Makes the new signature.
+//! Creates the new signature.
 
 use ring::{digest, hmac};
 
@@ -7,7 +7,7 @@ use super::claim::{ALGORITHM, Claim, PRESIGNED};
 use super::{AS_SENT, DIGEST, Keys, Refused, Request, Signed, TOKEN, folded};
 use crate::router::credential::date::since_1970;
 
-/// Seconds for which a URL is signed where the session's end is not known.
+/// How long a URL is valid, in seconds, if the session's end is unknown.
 const LONGEST: i64 = 3600;
 
 pub(super) fn hex(bytes: &[u8]) -> String {
@@ -22,7 +22,7 @@ fn hmac(key: &[u8], text: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text)
 }
 
-/// What is signed of a request.
+/// The parts of a request that are signed.
 struct View<'a> {
     method: &'a str,
     path: &'a str,
@@ -32,7 +32,7 @@ struct View<'a> {
     payload: &'a str,
 }
 
-/// Signs with `secret` what the claim's scope and stamp say.
+/// Signs with `secret` for the claim's scope and time.
 fn sign(secret: &str, claim: &Claim, view: &View<'_>) -> String {
     let mut text = format!("{}\n{}\n{}\n", view.method, view.path, view.query).into_bytes();
     for name in view.names {
@@ -49,13 +49,13 @@ fn sign(secret: &str, claim: &Claim, view: &View<'_>) -> String {
     hex(hmac(key.as_ref(), text.as_bytes()).as_ref())
 }
 
-/// The parameters that the signature covers. `IoT` alone wants the token added after signing.
+/// The parameters that the signature covers. Only `IoT` requires the token to be added after signing.
 fn covered<'a>(claim: &Claim, parameters: &'a [Parameter]) -> Vec<&'a Parameter> {
     let bare = claim.service == "iotdevicegateway";
     parameters.iter().filter(|one| one.name != "x-amz-signature" && !(bare && one.name == TOKEN)).collect()
 }
 
-/// Finds by the client's own signature which way of writing path and query it used; the first way where none fits.
+/// Finds the variant of path and query that reproduces the client's own signature; the first variant if none does.
 fn form_of(request: &Request<'_>, keys: &Keys, claim: &Claim, payload: &str) -> (String, QueryForm) {
     let mut paths = canonical::path_forms(&claim.path, AS_SENT.contains(&claim.service.as_str()));
     let parameters = covered(claim, &claim.parameters);
@@ -82,15 +82,15 @@ fn form_of(request: &Request<'_>, keys: &Keys, claim: &Claim, payload: &str) -> 
     (paths.swap_remove(0), QueryForm::AsSent)
 }
 
-/// For how many seconds a presigned URL is good: as many as were asked for, but not beyond the session. Its date must not
-/// make it longer.
+/// For how many seconds a presigned URL is valid: as long as requested, but not beyond the session. Its date cannot
+/// extend that.
 fn expires(request: &Request<'_>, claim: &Claim) -> i64 {
     let asked = claim.fields.get("x-amz-expires").and_then(|text| text.parse().ok()).unwrap_or(1);
     let ends = request.clock.ends.map_or_else(|| since_1970(request.clock.now) + LONGEST, since_1970);
     i64::min(asked, ends - claim.time).max(1)
 }
 
-/// The parameters of a presigned URL with the real credential in place of the surrogate.
+/// The parameters of a presigned URL with the real credential instead of the surrogate.
 fn presign(request: &Request<'_>, keys: &Keys, claim: &Claim, names: &[String]) -> Vec<Parameter> {
     let replaced = |name: &str| match name {
         "x-amz-credential" => Some(scope_of(keys, claim)),

@@ -1,4 +1,4 @@
-//! The file as `runtime/materials/credentials` writes it.
+//! The file that `runtime/materials/credentials` writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,7 +105,7 @@ impl From<Github> for One {
     }
 }
 
-/// Reads the file. The error never quotes it.
+/// Parses the file. The error never quotes it.
 pub(super) fn read(json: &[u8]) -> Result<Vec<One>, String> {
     // serde's own message may quote a value.
     let file: File = serde_json::from_slice(json).map_err(|error| {
