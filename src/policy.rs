@@ -20,7 +20,7 @@ pub use address::{AddressGuard, NEVER, PLATFORM, SPECIAL, is_special, subtract, 
 pub use credential::{AwsVariables, Credential, CredentialKind};
 pub use decision::{Decision, Inspection, Reason, Tier, Verdict};
 pub use dnslog::{DnsQuery, parse_dns_line};
-pub use git::{GitRequest, GitRule, GitService, RefGlob, RepositoryGlob};
+pub use git::{GitRequest, GitRule, GitService, PushedRef, RefGlob, RepositoryGlob};
 pub use host::{HostError, HostName, HostPattern, parse_pattern};
 pub use path::{PathError, PathGlob, canonical, refused_paths};
 pub(crate) use request::names_method;

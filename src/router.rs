@@ -31,6 +31,7 @@ mod passthrough;
 pub mod pod_file;
 pub mod policy_file;
 mod proxy;
+mod push;
 mod refusal;
 mod relay;
 pub mod run;

@@ -1,14 +1,22 @@
 //! `sandboxc explain`.
 
+mod git;
+mod target;
+
 use clap::Args;
 use serde_json::json;
 
+use self::git::{Asked as Git, Service};
+use self::target::{Target, parse_target};
 use super::context::{Context, print, show};
 use super::{ConfigArgs, Failure};
-use crate::policy::{Decision, HostName, HttpRequest, Inspection, Policy, Tier, Verdict, canonical};
+use crate::policy::{Decision, HttpRequest, Inspection, Policy, Tier, Verdict, canonical};
 use crate::source::Place;
 
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "sandboxc explain [OPTIONS] URL|HOST:PORT\n       sandboxc explain [OPTIONS] --git push|fetch REPO [REF] [URL|HOST:PORT]"
+)]
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     config: ConfigArgs,
@@ -18,16 +26,29 @@ pub(super) struct ExplainArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// URL (http or https), HOST:PORT, or HOST for port 443
-    #[arg(value_name = "URL|HOST:PORT")]
-    target: String,
+    /// Ask about git: a repository like `acme/widgets`, a ref like `refs/heads/main`, and the host, which you may omit if
+    /// only one host has rules about git
+    #[arg(long, value_name = "push|fetch", hide_possible_values = true)]
+    git: Option<Service>,
+    /// URL (http or https), HOST:PORT, or HOST for port 443; with --git: a repository, a ref and the host
+    #[arg(value_name = "URL|HOST:PORT", required = true, num_args = 1..=3)]
+    target: Vec<String>,
 }
 
 pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
-    let target = parse_target(&args.target)?;
-    let (host, port) = (target.host.as_str(), target.port);
+    let git = args.git.map(|service| Git::read(service, &args.target)).transpose()?;
+    let said = match (&git, &args.target[..]) {
+        (Some(_), _) => None,
+        (None, [target]) => Some(parse_target(target)?),
+        (None, _) => return Err(Failure::usage("one URL or HOST:PORT is asked about at a time")),
+    };
     let context = Context::new();
     let resolved = context.resolve(&args.config, false)?;
+    let target = match (said, &git) {
+        (None, Some(git)) => git.target(&resolved.policy)?,
+        (said, _) => said.ok_or_else(|| Failure::usage("name a URL or HOST:PORT"))?,
+    };
+    let (host, port) = (target.host.as_str(), target.port);
     if !resolved.sandbox_enabled.value {
         let from = resolved.sandbox_enabled.from.short();
         let text = format!("allow  {host}:{port}\nreason sandbox-disabled: the network sandbox is off ({from})\n");
@@ -41,12 +62,15 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
     }
     let policy = &resolved.policy;
     let connection = policy.decide(host, port);
-    let decision = match &target.path {
+    let method = git.as_ref().map_or(args.method.as_str(), |git| git.request().0);
+    let decision = match (&git, &target.path) {
+        (Some(git), _) => git.decide(policy, &target),
         // A host alone names no request.
-        None => connection.clone(),
-        Some(path) => policy.decide_request(host, port, &HttpRequest { method: &args.method, target: path }),
+        (None, None) => connection.clone(),
+        (None, Some(path)) => policy.decide_request(host, port, &HttpRequest { method, target: path }),
     };
-    let asked = Asked { target: &target, method: &args.method, connection: &connection, decision: &decision, policy };
+    let git = git.as_ref();
+    let asked = Asked { target: &target, method, git, connection: &connection, decision: &decision, policy };
     if args.json {
         print(&asked.json())?;
     } else {
@@ -59,6 +83,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
 struct Asked<'a> {
     target: &'a Target,
     method: &'a str,
+    git: Option<&'a Git>,
     connection: &'a Decision,
     decision: &'a Decision,
     policy: &'a Policy,
@@ -81,7 +106,7 @@ impl Asked<'_> {
 
     /// Whether the verdict also depends on the body.
     fn reads_body(&self) -> bool {
-        let asks = self.target.path.is_some() && self.decision.verdict == Verdict::Allow;
+        let asks = self.target.path.is_some() && self.git.is_none() && self.decision.verdict == Verdict::Allow;
         asks && self.decision.inspection.as_ref().is_some_and(Inspection::reads_body)
     }
 
@@ -92,8 +117,9 @@ impl Asked<'_> {
             (Some(rule), Some(from)) => format!("{rule} at {}", from.short()),
             _ => "none".to_owned(),
         };
-        let request = match (&target.path, &self.connection.inspection) {
-            (Some(path), Some(_)) => format!(" {} {}", self.method, path),
+        let request = match (self.git, &target.path, &self.connection.inspection) {
+            (Some(git), ..) => format!(" {}", git.text()),
+            (None, Some(path), Some(_)) => format!(" {} {}", self.method, path),
             _ => String::new(),
         };
         let reason = decision.reason;
@@ -115,7 +141,10 @@ impl Asked<'_> {
             text.push_str(&format!("credentials {}\n", self.credentials().join(" ")));
         }
         if self.reads_body() {
-            text.push_str("body   must be a GraphQL operation that the rule permits\n");
+            text.push_str(match decision.inspection.as_ref().is_some_and(|inspection| inspection.pushes) {
+                true => "body   must be a push of refs that the rule permits; ask with --git push REPO REF\n",
+                false => "body   must be a GraphQL operation that the rule permits\n",
+            });
         }
         if !reason.hint().is_empty() {
             text.push_str(&format!("hint   {}\n", reason.hint()));
@@ -126,7 +155,7 @@ impl Asked<'_> {
     fn json(&self) -> String {
         let Self { target, decision, .. } = self;
         let why: Vec<_> = self.decrypted().into_iter().map(|(by, from)| json!({"by": by, "from": from})).collect();
-        let value = json!({
+        let mut value = json!({
             "verdict": decision.verdict,
             "host": target.host,
             "port": target.port,
@@ -144,67 +173,9 @@ impl Asked<'_> {
             "credentials": self.credentials(),
             "reads_body": self.reads_body(),
         });
+        if let Some(git) = self.git {
+            value["git"] = json!({"service": git.service.name(), "repository": git.repository, "ref": git.name});
+        }
         format!("{value}\n")
-    }
-}
-
-/// The host, port and path that the user typed. Parsing does not decide anything; the policy does.
-#[derive(Debug, PartialEq, Eq)]
-struct Target {
-    host: String,
-    port: u16,
-    /// The path without the query; `None` for a host without a scheme, which names no request.
-    path: Option<String>,
-}
-
-fn parse_target(target: &str) -> Result<Target, Failure> {
-    let bad = |why: &str| {
-        Failure::usage(format!("`{target}` {why}; write e.g. https://api.example.com/ or db.example.com:5432"))
-    };
-    let (authority, default, path) = match target.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-            // As a client sends it: without the fragment, and never empty.
-            let path = rest.split(['?', '#']).next().filter(|path| !path.is_empty()).unwrap_or("/").to_owned();
-            match scheme.to_ascii_lowercase().as_str() {
-                "https" | "wss" => (authority, 443, Some(path)),
-                "http" | "ws" => (authority, 80, Some(path)),
-                _ => return Err(bad("does not have the scheme http or https")),
-            }
-        }
-        None => (target, 443, None),
-    };
-    if authority.is_empty() || authority.contains(['@', '/', ' ']) {
-        return Err(bad("is neither a URL nor HOST:PORT"));
-    }
-    let colon_after_bracket = authority.rfind(':').filter(|&at| at > authority.rfind(']').unwrap_or(0));
-    let bare_v6 = authority.parse::<std::net::Ipv6Addr>().is_ok();
-    match colon_after_bracket.filter(|_| !bare_v6).map(|at| authority.split_at(at)) {
-        Some((host, port)) => {
-            let port = port.trim_start_matches(':').parse::<u16>().ok().filter(|&port| port > 0);
-            let port = port.ok_or_else(|| bad("has an invalid port (1 to 65535)"))?;
-            Ok(Target { host: HostName::typed(host), port, path })
-        }
-        None => Ok(Target { host: HostName::typed(authority), port: default, path }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_target;
-
-    #[test]
-    fn targets() {
-        let parse = |text: &str| parse_target(text).ok().map(|t| (t.host, t.port, t.path.unwrap_or_default()));
-        let target = |host: &str, port, path: &str| Some((host.to_owned(), port, path.to_owned()));
-        assert_eq!(parse("https://a.b/x?y"), target("a.b", 443, "/x"));
-        assert_eq!(parse("https://a.b?y"), target("a.b", 443, "/"));
-        assert_eq!(parse("https://a.b/x/../%2e#z"), target("a.b", 443, "/x/../%2e"));
-        assert_eq!(parse("http://a.b:8080"), target("a.b", 8080, "/"));
-        assert_eq!(parse("a.b:22"), target("a.b", 22, ""));
-        assert_eq!(parse("a.b"), target("a.b", 443, ""));
-        assert_eq!(parse("https://bücher.example/"), target("xn--bcher-kva.example", 443, "/"), "as an entry is read");
-        assert_eq!(parse("[::1]:5"), target("[::1]", 5, ""));
-        assert!(["", "ftp://a.b", "a.b:0", "a.b:x", "https://u@a.b", "a b"].iter().all(|t| parse(t).is_none()));
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Entry {
 
 pub(super) const ENTRY: Keys = Keys {
     what: "an entry",
-    known: &["host", "ports", "private", "broad", "methods", "paths", "graphql", "upgrade", "pass_headers"],
+    known: &["host", "ports", "private", "broad", "methods", "paths", "graphql", "git", "upgrade", "pass_headers"],
     elsewhere: &[
         ("port", "write `ports: [5432]`"),
         ("path", "write `paths: [/a/**]`"),

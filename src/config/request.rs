@@ -1,4 +1,6 @@
-//! Rules about requests in entries and credentials: methods, paths, GraphQL fields.
+//! Rules about requests in entries and credentials: methods, paths, GraphQL fields, repositories.
+
+pub(super) mod git;
 
 use std::collections::BTreeSet;
 
@@ -40,7 +42,7 @@ const METHODS: [&str; 16] = [
 ];
 
 /// The keys of an entry that are about requests.
-pub(super) const KEYS: [&str; 5] = ["methods", "paths", "graphql", "upgrade", "pass_headers"];
+pub(super) const KEYS: [&str; 6] = ["methods", "paths", "graphql", "git", "upgrade", "pass_headers"];
 
 /// Reads [`KEYS`] of an entry; `None` if it has none of them.
 pub(super) fn rule(map: &Fields<'_>, d: &mut Diagnostics) -> Option<RequestRule> {
@@ -50,6 +52,7 @@ pub(super) fn rule(map: &Fields<'_>, d: &mut Diagnostics) -> Option<RequestRule>
         paths: paths(map, d),
         graphql: map.get("graphql").map(|node| graphql(node, d)),
         methods: methods.as_ref().map(|l| l.value.clone()),
+        git: git::rule(map, d),
         upgrade: words(map, "upgrade", &["websocket"], d).into_iter().map(|_| Upgrade::Websocket).collect(),
         pass_headers: words(map, "pass_headers", &STEERING, d).into_iter().collect(),
     };

@@ -366,6 +366,7 @@ mod tests {
         same(&repo, "/definitions/Containerfile", &repo_file::IMAGE);
         same(&repo, "/definitions/EntryMapping", &entry::ENTRY);
         same(&repo, "/definitions/Graphql", &request::GRAPHQL);
+        same(&repo, "/definitions/Git", &request::git::GIT);
         same(&server, "/definitions/MaskedSecret", &credential::MASKED);
         same(&server, "/definitions/SigningCredential", &credential::SIGNING);
         same(&server, "/definitions/AwsKey", &credential::AWS_KEY);

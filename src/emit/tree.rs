@@ -51,13 +51,14 @@ pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
     quadlet::units(plan, podman, &files)
 }
 
-/// Refuses keys that the emitted router would ignore: nginx restricts neither `WebSockets` nor steering headers.
+/// Refuses keys that the emitted router would ignore: nginx restricts neither `WebSockets` nor steering headers, nor git.
 fn enforceable(plan: &Plan) -> Result<(), EmitError> {
     let policy = &plan.policy;
     let ceiling = policy.ceiling.iter().flat_map(RuleSet::rules);
     for rule in policy.allow.rules().iter().chain(ceiling) {
         let Some(request) = &rule.request else { continue };
         let key = match (request.upgrade.is_empty(), request.pass_headers.is_empty()) {
+            _ if request.git.is_some() => "git",
             (true, true) => continue,
             (false, _) => "upgrade",
             (true, false) => "pass_headers",

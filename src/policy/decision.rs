@@ -103,6 +103,10 @@ pub enum Reason {
     UpgradeNotAllowed,
     /// A top-level field or the operation's type is not listed.
     GraphqlNotAllowed,
+    /// No entry permits this operation on the repository.
+    GitNotAllowed,
+    /// A push would delete a ref, or change one that no entry permits.
+    RefNotAllowed,
     /// The body is not in a format that the rule can check.
     BadBody,
     /// The body must be read completely, but exceeds the limit.
@@ -127,7 +131,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::Allowed,
         Self::BadHost,
         Self::NotTls,
@@ -152,6 +156,8 @@ impl Reason {
         Self::PathNotAllowed,
         Self::UpgradeNotAllowed,
         Self::GraphqlNotAllowed,
+        Self::GitNotAllowed,
+        Self::RefNotAllowed,
         Self::BadBody,
         Self::BodyTooLarge,
         Self::Misdirected,
@@ -191,6 +197,8 @@ impl Reason {
             Self::PathNotAllowed => "path-not-allowed",
             Self::UpgradeNotAllowed => "upgrade-not-allowed",
             Self::GraphqlNotAllowed => "graphql-not-allowed",
+            Self::GitNotAllowed => "git-not-allowed",
+            Self::RefNotAllowed => "ref-not-allowed",
             Self::BadBody => "bad-body",
             Self::BodyTooLarge => "body-too-large",
             Self::Misdirected => "misdirected",
@@ -231,7 +239,9 @@ impl Reason {
             Self::PathNotAllowed => "no entry for this host permits this path",
             Self::UpgradeNotAllowed => "no entry for this host permits a WebSocket on this path",
             Self::GraphqlNotAllowed => "the entry's `graphql` does not permit this operation",
-            Self::BadBody => "the body is not plain UTF-8 JSON that a rule can check",
+            Self::GitNotAllowed => "no entry for this host permits this operation on the repository",
+            Self::RefNotAllowed => "the push deletes a ref, or changes one that no entry permits",
+            Self::BadBody => "the body is not one that a rule can check (plain UTF-8 JSON, or a push)",
             Self::BodyTooLarge => "the body is larger than 1 MiB, the limit for rules and signatures that cover it",
             Self::Misdirected => "the request is for another host than the TLS connection",
             Self::TooDeep => "an inspected suffix covers one label only, as certificates do",
@@ -284,6 +294,8 @@ impl Reason {
             Self::PathNotAllowed => "add the path to the entry's `paths`",
             Self::UpgradeNotAllowed => "add `upgrade: [websocket]` to the entry",
             Self::GraphqlNotAllowed => "add the field to `queries`, `mutations` or `subscriptions`",
+            Self::GitNotAllowed => "add the repository to `fetch` or `push` of the entry's `git`",
+            Self::RefNotAllowed => "push to a ref that the entry's `git` lists for the repository",
             Self::BadBody => "send one GraphQL operation as uncompressed JSON without duplicate keys",
             Self::BodyTooLarge => "send a smaller body; for AWS, configure the client to send x-amz-content-sha256",
             Self::Misdirected => "open a separate connection for each host",
@@ -343,6 +355,9 @@ pub struct Inspection {
     pub ceiling: Option<Vec<Rule>>,
     /// The names of credentials whose scope includes the host; none on port 80.
     pub credentials: Vec<String>,
+    /// The request is a push, and the refs that it changes decide.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pushes: bool,
 }
 
 impl Inspection {
@@ -362,10 +377,10 @@ impl Inspection {
 
     /// Whether the body decides: every remaining rule reads one.
     pub fn reads_body(&self) -> bool {
-        reads_body(&self.allow) || self.ceiling.as_deref().is_some_and(reads_body)
+        self.pushes || reads_graphql(&self.allow) || self.ceiling.as_deref().is_some_and(reads_graphql)
     }
 }
 
-fn reads_body(rules: &[Rule]) -> bool {
+fn reads_graphql(rules: &[Rule]) -> bool {
     rules.iter().all(|rule| rule.graphql().is_some())
 }

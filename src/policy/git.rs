@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::path::{PathError, PathGlob, canonical};
-use super::request::HttpRequest;
 
 /// An entry's rules about git. Everything that is not smart HTTP of a listed repository is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -178,12 +177,26 @@ pub struct GitRequest {
     pub lists_refs: bool,
 }
 
+/// A ref that a push would change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PushedRef<'a> {
+    /// Its whole name, as in `refs/heads/main`.
+    pub name: &'a str,
+    /// It would be gone.
+    pub deletes: bool,
+}
+
 impl GitRequest {
+    /// Whether its body says which refs change.
+    pub fn changes_refs(&self) -> bool {
+        self.service == GitService::Push && !self.lists_refs
+    }
+
     /// Parses a request; `None` if it is not smart HTTP, which has no other paths, methods and queries.
-    pub fn read(request: &HttpRequest<'_>) -> Option<Self> {
-        let path = canonical(request.target).ok()?;
-        let query = request.target.split_once('?').map(|(_, query)| query);
-        let (repository, service, lists_refs) = match request.method {
+    pub fn read(method: &str, target: &str) -> Option<Self> {
+        let path = canonical(target).ok()?;
+        let query = target.split_once('?').map(|(_, query)| query);
+        let (repository, service, lists_refs) = match method {
             "GET" => {
                 let service = match query? {
                     "service=git-upload-pack" => GitService::Fetch,
@@ -215,10 +228,10 @@ impl GitRule {
         }
     }
 
-    /// Whether a ref of a repository may be created or updated.
-    pub fn permits_ref(&self, repository: &str, name: &str) -> bool {
-        let lists = self.push.iter().filter(|(glob, _)| glob.matches(repository));
-        lists.flat_map(|(_, refs)| refs).any(|glob| glob.matches(name))
+    /// Whether a push may create or update a ref of a repository. No ref may be deleted.
+    pub fn permits_ref(&self, repository: &str, pushed: PushedRef<'_>) -> bool {
+        let mut lists = self.push.iter().filter(|(glob, _)| glob.matches(repository));
+        !pushed.deletes && lists.any(|(_, refs)| refs.iter().any(|glob| glob.matches(pushed.name)))
     }
 }
 
@@ -229,7 +242,7 @@ mod tests {
     use super::*;
 
     fn read(method: &str, target: &str) -> Option<(String, GitService, bool)> {
-        let request = GitRequest::read(&HttpRequest { method, target })?;
+        let request = GitRequest::read(method, target)?;
         Some((request.repository, request.service, request.lists_refs))
     }
 
@@ -309,18 +322,19 @@ mod tests {
             )]
             .into(),
         };
-        let asks = |method: &str, target: &str| {
-            GitRequest::read(&HttpRequest { method, target }).is_some_and(|request| rule.permits(&request))
-        };
+        let asks =
+            |method: &str, target: &str| GitRequest::read(method, target).is_some_and(|request| rule.permits(&request));
         assert!(asks("POST", "/acme/gadgets.git/git-upload-pack"));
         assert!(asks("POST", "/acme/widgets/git-receive-pack"));
         assert!(!asks("POST", "/acme/gadgets/git-receive-pack"));
         assert!(!asks("POST", "/acme/a/b/git-upload-pack"));
         assert!(!asks("POST", "/other/widgets/git-upload-pack"));
         assert!(!asks("POST", "/acme/widgets/x/git-receive-pack"));
-        assert!(rule.permits_ref("acme/widgets", "refs/heads/agent/x"));
-        assert!(!rule.permits_ref("acme/widgets", "refs/heads/main"));
-        assert!(!rule.permits_ref("acme/gadgets", "refs/heads/agent/x"));
+        let moves = |repository, name| rule.permits_ref(repository, PushedRef { name, deletes: false });
+        assert!(moves("acme/widgets", "refs/heads/agent/x"));
+        assert!(!moves("acme/widgets", "refs/heads/main"));
+        assert!(!moves("acme/gadgets", "refs/heads/agent/x"));
+        assert!(!rule.permits_ref("acme/widgets", PushedRef { name: "refs/heads/agent/x", deletes: true }));
         for text in ["", "/acme/x", "acme//x", "acme/../x", "acme/x?y"] {
             assert!(RepositoryGlob::parse(text).is_err(), "{text}");
         }

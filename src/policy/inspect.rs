@@ -2,6 +2,7 @@
 
 use super::credential::Credential;
 use super::decision::{Decision, Inspection, Reason, Tier, Verdict};
+use super::git::{GitRequest, GitRule, PushedRef};
 use super::host::HostName;
 use super::path::{PathError, canonical};
 use super::request::{GraphqlKind, HttpRequest, RequestRule, Upgrade};
@@ -25,23 +26,46 @@ enum Head<'a> {
     Upgrade(&'a Rule),
     /// This rule matches the path, but not the method.
     Method(&'a Rule),
+    /// This rule is about git, but permits neither the operation nor the repository.
+    Git(&'a Rule),
     /// No rule matches the path.
     Path,
 }
 
-fn head<'a>(rules: &'a [Rule], method: &str, path: &str, upgrade: Option<Upgrade>) -> Head<'a> {
+/// What is known of a request by its head.
+struct Call<'a> {
+    method: &'a str,
+    /// Canonical.
+    path: &'a str,
+    /// If it is one of smart HTTP.
+    git: Option<GitRequest>,
+    upgrade: Option<Upgrade>,
+}
+
+fn head<'a>(rules: &'a [Rule], call: &Call<'_>) -> Head<'a> {
+    let git = call.git.as_ref();
     let has = |rule: &Rule, what: &dyn Fn(&RequestRule) -> bool| rule.request.as_ref().is_none_or(what);
-    let for_path: Vec<&Rule> = rules.iter().filter(|rule| has(rule, &|r| r.permits_path(path))).collect();
+    let for_path: Vec<&Rule> = rules.iter().filter(|rule| has(rule, &|r| r.is_for(call.path, git))).collect();
     let Some(first) = for_path.first() else { return Head::Path };
-    let permitting: Vec<&Rule> =
-        for_path.iter().copied().filter(|rule| has(rule, &|r| r.permits_method(method))).collect();
-    let upgrades = |rule: &&Rule| upgrade.is_none_or(|to| has(rule, &|r| r.permits_upgrade(to)));
-    match permitting.iter().find(|rule| rule.graphql().is_none() && upgrades(rule)) {
+    let permits = |rule: &&Rule| has(rule, &|r| r.permits_head(call.method, git));
+    let permitting: Vec<&Rule> = for_path.iter().copied().filter(permits).collect();
+    let upgrades = |rule: &Rule| call.upgrade.is_none_or(|to| has(rule, &|r| r.permits_upgrade(to)));
+    let settles = |rule: &Rule| rule.request.as_ref().is_none_or(|r| !r.reads_body(git)) && upgrades(rule);
+    match permitting.iter().find(|rule| settles(rule)) {
         Some(settled) => Head::Permits(vec![settled]),
-        None if upgrade.is_some() && !permitting.is_empty() => Head::Upgrade(permitting.first().unwrap_or(first)),
-        None if permitting.is_empty() => Head::Method(first),
+        None if call.upgrade.is_some() && !permitting.is_empty() => Head::Upgrade(permitting.first().unwrap_or(first)),
+        None if permitting.is_empty() => match for_path.iter().find(|rule| rule.git().is_some()) {
+            Some(rule) => Head::Git(rule),
+            None => Head::Method(first),
+        },
         None => Head::Permits(permitting),
     }
+}
+
+/// The rule that permits a ref, of those that the head of a push has left; of no ref, that it is a push at all.
+fn permits_push<'a>(rules: &'a [Rule], repository: &str, pushed: Option<PushedRef<'_>>) -> Option<&'a Rule> {
+    let refs = |git: &GitRule| pushed.is_none_or(|pushed| git.permits_ref(repository, pushed));
+    rules.iter().find(|rule| rule.graphql().is_none() && rule.git().is_none_or(refs))
 }
 
 impl Policy {
@@ -58,7 +82,7 @@ impl Policy {
         let narrows = |rules: &[&Rule]| rules.iter().all(|rule| rule.request.is_some());
         let ceiling = ceiling.filter(|rules| narrows(rules)).map(asked);
         let needed = narrows(allow) || ceiling.is_some() || !credentials.is_empty();
-        needed.then(|| Inspection { allow: asked(allow), ceiling, credentials })
+        needed.then(|| Inspection { allow: asked(allow), ceiling, credentials, pushes: false })
     }
 
     /// Decides about a request: first the connection, then the head. If the verdict is allow, `inspection` contains
@@ -86,17 +110,26 @@ impl Policy {
         }
         let Some(inspection) = &connection.inspection else { return connection };
         let Ok(path) = path else { return deny(Reason::BadPath, None) };
-        let allow = match head(&inspection.allow, request.method, &path, upgrade) {
+        let call = Call {
+            method: request.method,
+            path: &path,
+            git: GitRequest::read(request.method, request.target),
+            upgrade,
+        };
+        let allow = match head(&inspection.allow, &call) {
             Head::Permits(rules) => rules,
             Head::Upgrade(rule) => return deny(Reason::UpgradeNotAllowed, Some(rule)),
             Head::Method(rule) => return deny(Reason::MethodNotAllowed, Some(rule)),
+            Head::Git(rule) => return deny(Reason::GitNotAllowed, Some(rule)),
             Head::Path => return deny(Reason::PathNotAllowed, inspection.allow.first()),
         };
         let ceiling = match &inspection.ceiling {
             None => None,
-            Some(rules) => match head(rules, request.method, &path, upgrade) {
+            Some(rules) => match head(rules, &call) {
                 Head::Permits(rules) => Some(rules),
-                Head::Method(rule) | Head::Upgrade(rule) => return deny(Reason::AboveCeiling, Some(rule)),
+                Head::Method(rule) | Head::Upgrade(rule) | Head::Git(rule) => {
+                    return deny(Reason::AboveCeiling, Some(rule));
+                }
                 Head::Path => return deny(Reason::AboveCeiling, rules.first()),
             },
         };
@@ -104,6 +137,8 @@ impl Policy {
         let applies = |name: &&String| {
             self.credentials.iter().any(|c| c.name == **name && c.is_for_request(request.method, &path))
         };
+        let changes_refs = call.git.as_ref().is_some_and(GitRequest::changes_refs);
+        let pushes = changes_refs && allow.iter().chain(ceiling.iter().flatten()).any(|rule| rule.git().is_some());
         let first = allow.first().copied();
         let owned = |rules: Vec<&Rule>| rules.into_iter().cloned().collect();
         Decision {
@@ -113,6 +148,7 @@ impl Policy {
                 credentials: credentials.filter(applies).cloned().collect(),
                 allow: owned(allow),
                 ceiling: ceiling.map(owned),
+                pushes,
             }),
             ..connection
         }
@@ -131,6 +167,9 @@ impl Policy {
         let head = self.decide_request(host, port, request);
         let Some(inspection) = head.inspection.as_ref().filter(|_| head.verdict == Verdict::Allow) else { return head };
         let deny = |reason, rule: Option<&Rule>| Decision { tier: head.tier, ..Decision::deny(reason, rule, port) };
+        if inspection.pushes {
+            return deny(Reason::BadBody, inspection.allow.first());
+        }
         let permitting = |rules: &[Rule]| {
             let permits = |rule: &&Rule| rule.graphql().is_none_or(|body| body.permits(kind, fields.iter().copied()));
             rules.iter().find(permits).cloned()
@@ -142,6 +181,30 @@ impl Policy {
             return deny(Reason::AboveCeiling, rules.first());
         }
         Decision { rule: Some(rule.id), from: Some(rule.from), ..head }
+    }
+
+    /// Decides about one push: the head, then each ref that it changes, if a rule asks. Some rule must permit each of them.
+    pub fn decide_push(&self, host: &str, port: u16, request: &HttpRequest<'_>, refs: &[PushedRef<'_>]) -> Decision {
+        let head = self.decide_request(host, port, request);
+        let judged = head.inspection.as_ref().filter(|inspection| head.verdict == Verdict::Allow && inspection.pushes);
+        let (Some(inspection), Some(git)) = (judged, GitRequest::read(request.method, request.target)) else {
+            return head;
+        };
+        let deny = |reason, rule: Option<&Rule>| Decision { tier: head.tier, ..Decision::deny(reason, rule, port) };
+        let mut by = None;
+        // Git asks with none whether it may push.
+        for pushed in std::iter::once(None).chain(refs.iter().copied().map(Some)) {
+            let Some(rule) = permits_push(&inspection.allow, &git.repository, pushed) else {
+                return deny(Reason::RefNotAllowed, inspection.allow.first());
+            };
+            let ceiling = inspection.ceiling.as_ref();
+            if let Some(rules) = ceiling.filter(|rules| permits_push(rules, &git.repository, pushed).is_none()) {
+                return deny(Reason::AboveCeiling, rules.first());
+            }
+            // The first ref's says more than that of a push at all.
+            by = if by.is_none() || pushed == refs.first().copied() { Some(rule) } else { by };
+        }
+        Decision { rule: by.map(|rule| rule.id.clone()), from: by.map(|rule| rule.from.clone()), ..head }
     }
 
     /// The credentials that a request over HTTPS may carry; the path must be canonical.

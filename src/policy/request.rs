@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::git::{GitRequest, GitRule};
 use super::path::PathGlob;
 
 /// Which requests an entry permits. A request must satisfy all conditions.
@@ -16,6 +17,9 @@ pub struct RequestRule {
     pub paths: Option<Vec<PathGlob>>,
     /// Operations of a GraphQL request in a JSON body.
     pub graphql: Option<GraphqlRule>,
+    /// Repositories and refs for git over smart HTTP; `None` if the rule is not about git.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<GitRule>,
     /// Protocols that a permitted request may upgrade to. No rule reads what follows in both directions.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub upgrade: BTreeSet<Upgrade>,
@@ -97,6 +101,22 @@ impl RequestRule {
             (Some(_), Some(_)) if matches!(method, "GET" | "HEAD") => false,
             (Some(methods), _) => names_method(methods, method),
         }
+    }
+
+    /// Whether the rule is about requests like this one; with `git`, those are smart HTTP.
+    pub(super) fn is_for(&self, canonical: &str, git: Option<&GitRequest>) -> bool {
+        self.permits_path(canonical) && (self.git.is_none() || git.is_some())
+    }
+
+    /// Whether the rule permits the head of a request that it is about.
+    pub(super) fn permits_head(&self, method: &str, git: Option<&GitRequest>) -> bool {
+        let repository = |rule: &GitRule| git.is_some_and(|request| rule.permits(request));
+        self.permits_method(method) && self.git.as_ref().is_none_or(repository)
+    }
+
+    /// Whether the rule must also check the body of such a request.
+    pub(super) fn reads_body(&self, git: Option<&GitRequest>) -> bool {
+        self.graphql.is_some() || (self.git.is_some() && git.is_some_and(GitRequest::changes_refs))
     }
 
     /// Whether the rule includes this canonical path.

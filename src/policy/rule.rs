@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::credential::Credential;
+use super::git::GitRule;
 use super::host::{HostName, HostPattern};
 use super::request::{GraphqlRule, RequestRule};
 use crate::source::Place;
@@ -73,6 +74,11 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Its conditions on git, if it has any.
+    pub fn git(&self) -> Option<&GitRule> {
+        self.request.as_ref()?.git.as_ref()
+    }
+
     /// Its conditions on a GraphQL body, if it reads one.
     pub fn graphql(&self) -> Option<&GraphqlRule> {
         self.request.as_ref()?.graphql.as_ref()

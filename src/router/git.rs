@@ -3,14 +3,18 @@
 
 mod packet;
 
+use std::collections::BTreeSet;
+
 use self::packet::{Packet, Packets, line};
+use crate::policy::PushedRef;
 
 /// Bytes of commands that one push may have: a few thousand refs.
 const MOST: usize = 1 << 20;
 
 /// Capabilities that the head of a push may ask for (gitprotocol-capabilities). `push-cert` is none of them: it puts the commands
-/// into a signed text. What nobody knows may mean anything.
-const CAPABILITIES: [&str; 11] = [
+/// into a signed text. Nor is `push-options`: hosts take more from them than refs say, such as to merge by themselves. What
+/// nobody knows may mean anything.
+const CAPABILITIES: [&str; 10] = [
     "report-status",
     "report-status-v2",
     "side-band-64k",
@@ -18,7 +22,6 @@ const CAPABILITIES: [&str; 11] = [
     "atomic",
     "ofs-delta",
     "delete-refs",
-    "push-options",
     "object-format",
     "agent",
     "session-id",
@@ -36,9 +39,9 @@ pub struct RefUpdate {
 }
 
 impl RefUpdate {
-    /// True if the ref shall be gone.
-    pub fn deletes(&self) -> bool {
-        self.new.bytes().all(|digit| digit == b'0')
+    /// As the policy sees it: without an object it shall be gone.
+    pub fn pushed(&self) -> PushedRef<'_> {
+        PushedRef { name: &self.name, deletes: self.new.bytes().all(|digit| digit == b'0') }
     }
 }
 
@@ -48,6 +51,7 @@ impl RefUpdate {
 pub struct Commands {
     packets: Packets,
     updates: Vec<RefUpdate>,
+    names: BTreeSet<String>,
     capabilities: Vec<String>,
     read: usize,
     done: bool,
@@ -106,7 +110,7 @@ impl Commands {
             self.capabilities(capabilities)?;
         }
         if command.starts_with("push-cert") {
-            return Err("signed pushes hide which refs they change; push without --signed".to_owned());
+            return Err(SIGNED.to_owned());
         }
         let mut parts = command.splitn(3, ' ');
         let (Some(old), Some(new), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
@@ -116,7 +120,7 @@ impl Commands {
             return Err(malformed());
         }
         // Twice, and servers may take either.
-        if self.updates.iter().any(|update| update.name == name) {
+        if !self.names.insert(name.to_owned()) {
             return Err(format!("this push names {name} twice"));
         }
         self.updates.push(RefUpdate { old: old.to_owned(), new: new.to_owned(), name: name.to_owned() });
@@ -125,16 +129,21 @@ impl Commands {
 
     fn capabilities(&mut self, bytes: &[u8]) -> Result<(), String> {
         let text = std::str::from_utf8(bytes).map_err(|_| malformed())?;
-        for word in text.split(' ').map(|word| word.trim_end_matches('\n')).filter(|word| !word.is_empty()) {
-            let name = word.split('=').next().unwrap_or_default();
-            if name == "push-cert" {
-                return Err("signed pushes hide which refs they change; push without --signed".to_owned());
+        let words = text.split(' ').map(|word| word.trim_end_matches('\n')).filter(|word| !word.is_empty());
+        self.capabilities = words.map(str::to_owned).collect();
+        // All are kept first: they say how a refusal is read.
+        for word in &self.capabilities {
+            match word.split('=').next().unwrap_or_default() {
+                "push-cert" => return Err(SIGNED.to_owned()),
+                "push-options" => {
+                    return Err("push options ask for more than the refs say; push without --push-option".to_owned());
+                }
+                name if CAPABILITIES.contains(&name) => {}
+                name => {
+                    let shown: String = name.chars().filter(char::is_ascii_graphic).take(40).collect();
+                    return Err(format!("this push uses `{shown}`, which the sandbox does not know"));
+                }
             }
-            if !CAPABILITIES.contains(&name) {
-                let shown: String = name.chars().filter(char::is_ascii_graphic).take(40).collect();
-                return Err(format!("this push uses `{shown}`, which the sandbox does not know"));
-            }
-            self.capabilities.push(word.to_owned());
         }
         Ok(())
     }
@@ -143,6 +152,8 @@ impl Commands {
         self.capabilities.iter().any(|word| word == name)
     }
 }
+
+const SIGNED: &str = "signed pushes hide which refs they change; push without --signed";
 
 fn malformed() -> String {
     "this push is malformed".to_owned()
@@ -180,7 +191,9 @@ pub struct Refused {
 pub fn refuse_push(commands: &Commands, text: &str, why: impl Fn(&RefUpdate) -> Option<String>) -> Refused {
     let mut report = Vec::new();
     if commands.can("report-status") || commands.can("report-status-v2") {
-        line(&mut report, b"unpack ok\n");
+        // What was not read cannot be named.
+        let unpack = if commands.updates().is_empty() { text.lines().last().unwrap_or_default() } else { "ok" };
+        line(&mut report, format!("unpack {}\n", one_line(unpack)).as_bytes());
         for update in commands.updates() {
             let why = why(update).unwrap_or_else(|| "refused with the others".to_owned());
             line(&mut report, format!("ng {} {}\n", update.name, one_line(&why)).as_bytes());
@@ -196,6 +209,8 @@ pub fn refuse_push(commands: &Commands, text: &str, why: impl Fn(&RefUpdate) -> 
             line(&mut body, &[b"\x01", part].concat());
         }
         body.extend(b"0000");
+    } else if report.is_empty() {
+        line(&mut body, format!("ERR {}\n", one_line(text)).as_bytes());
     } else {
         body = report;
     }

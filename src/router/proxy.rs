@@ -9,9 +9,11 @@ use std::task::Poll;
 use super::clear::Replacer;
 use super::entry::Entry;
 use super::exchange::{Exchange, Lost, Outcome};
+use super::git::Refused;
 use super::http1::BodyError;
 use super::live::Live;
 use super::message::{Answer, Length, Piece, Request};
+use super::push::Resumed;
 use super::refusal;
 use super::settle::{self, Ready};
 use super::upstream::{Host, Plain, Target, Unreached, Upstream};
@@ -67,6 +69,8 @@ pub(super) struct Refusal {
     pub(super) said: String,
     /// The credential that it is about.
     pub(super) credential: String,
+    /// What the client gets in place of JSON.
+    pub(super) refused: Option<Refused>,
 }
 
 impl Refusal {
@@ -88,7 +92,7 @@ impl Refusal {
             | Reason::CredentialUnavailable => 502,
             _ => 403,
         };
-        Self { reason, status, said: String::new(), credential: String::new() }
+        Self { reason, status, said: String::new(), credential: String::new(), refused: None }
     }
 
     pub(super) fn bad_request(status: u16) -> Self {
@@ -124,10 +128,13 @@ pub(super) async fn handle(
     let live = worker.shared.current.get();
     let scene = Scene { worker, live: &live, place };
     let refusal = match settle::settle(scene, &mut request, entry, up, down).await {
-        Ok(ready) => match send(scene, &request, ready, entry, up, down).await {
-            Ok(end) => return end,
-            Err(refusal) => refusal,
-        },
+        Ok(mut ready) => {
+            let mut up = Resumed { start: ready.start.take(), rest: up };
+            match send(scene, &request, ready, entry, &mut up, down).await {
+                Ok(end) => return end,
+                Err(refusal) => refusal,
+            }
+        }
         Err(refusal) => refusal,
     };
     refuse(&refusal, &request, entry, down).await
@@ -136,9 +143,12 @@ pub(super) async fn handle(
 /// Answers with a refusal.
 pub(super) async fn refuse(refusal: &Refusal, request: &Request, entry: &mut Entry, down: &mut impl Down) -> End {
     entry.refused(refusal);
-    let body = refusal::json(&entry.about(&refusal.said));
+    let (kind, body) = match &refusal.refused {
+        Some(refused) => (refused.content_type, refused.body.clone()),
+        None => ("application/json", refusal::json(&entry.about(&refusal.said))),
+    };
     let length = Length::Known(u64::try_from(body.len()).unwrap_or(0));
-    let headers = vec![(b"Content-Type".to_vec(), b"application/json".to_vec())];
+    let headers = vec![(b"Content-Type".to_vec(), kind.as_bytes().to_vec())];
     let (status, bodiless) = (refusal.status, request.method == "HEAD");
     let reason = http::StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason()).unwrap_or_default();
     let answer = Answer { status, reason: reason.as_bytes().to_vec(), headers, length, bodiless };
@@ -164,7 +174,7 @@ async fn send(
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> Result<End, Refusal> {
-    let Ready { target, body, clear, whole } = ready;
+    let Ready { target, body, clear, whole, .. } = ready;
     let _held = whole;
     let grpc = place.two && super::message::values(&request.headers, "content-type").any(is_grpc);
     // A request that changes nothing and has no body may go out twice: its connection may have ended as it was sent.

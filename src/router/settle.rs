@@ -13,6 +13,7 @@ use super::limits::Held;
 use super::live::Live;
 use super::message::{Length, Piece, Request, strip_hop};
 use super::proxy::{Down, Place, Refusal, Scene, Up, target, who};
+use super::push::{self, Start};
 use super::upstream::{Host, Target};
 use super::worker::Worker;
 use crate::policy::{Decision, HttpRequest, Inspection, Reason, Tier, Upgrade, Verdict};
@@ -22,6 +23,8 @@ pub(super) struct Ready {
     pub(super) target: Target,
     /// A body that was read whole, in place of the client's.
     pub(super) body: Option<Bytes>,
+    /// The start of the client's body, where it was read.
+    pub(super) start: Option<Start>,
     /// What the answer is cleared of.
     pub(super) clear: Option<Replacer>,
     /// Room for the body.
@@ -42,6 +45,19 @@ pub(super) async fn settle(
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> Result<Ready, Refusal> {
+    match ready(scene, request, entry, up, down).await {
+        Ok(ready) => Ok(ready),
+        Err(refusal) => Err(push::shown(scene, request, refusal, entry, up, down).await),
+    }
+}
+
+async fn ready(
+    scene: Scene<'_>,
+    request: &mut Request,
+    entry: &mut Entry,
+    up: &mut impl Up,
+    down: &mut impl Down,
+) -> Result<Ready, Refusal> {
     let Scene { worker, live, place } = scene;
     let host = who(place, request)?;
     let decision = decide(live, place, &host, request);
@@ -55,9 +71,13 @@ pub(super) async fn settle(
         request.headers.retain(|(name, _)| steering(name).is_none_or(|name| inspection.passes_header(name)));
     }
     let reads = inspection.is_some_and(Inspection::reads_body);
-    let mut whole = None;
+    let (mut whole, mut start) = (None, None);
     let pass = match credentials(worker, place, &host, request, None)? {
         Step::Pass(pass) if !reads => pass,
+        Step::Pass(pass) if inspection.is_some_and(|inspection| inspection.pushes) => {
+            start = Some(push::read(scene, &host, request, entry, up, down).await?);
+            pass
+        }
         step => {
             let as_graphql = reads || matches!(step, Step::Body { graphql: true });
             let mut body = read_whole(worker, request, up, down).await?;
@@ -97,7 +117,7 @@ pub(super) async fn settle(
     strip_hop(&mut request.headers);
     let (body, held) = whole.map_or((None, None), |(body, held)| (Some(body), Some(held)));
     let target = target(place, host, decision.private, pass.used);
-    Ok(Ready { target, body, clear: pass.clear, whole: held })
+    Ok(Ready { target, body, start, clear: pass.clear, whole: held })
 }
 
 fn decide(live: &Live, place: &Place, host: &Host, request: &Request) -> Decision {

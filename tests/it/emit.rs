@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use sandboxc::config::{Identity, Mount, Resolved, Selinux, Workspace, survives_podman};
 use sandboxc::emit::{Podman, limit_gaps, tree, update_args};
 use sandboxc::plan::{Command, Keeper, PlanError, Request, plan};
-use sandboxc::policy::{RequestRule, RuleSet, Upgrade};
+use sandboxc::policy::{GitRule, RequestRule, RuleSet, Upgrade};
 use sandboxc::source::{Place, Sourced};
 use serde_json::Value;
 
@@ -118,6 +118,9 @@ fn a_key_that_the_emitted_router_ignores_is_refused_with_its_line() {
     assert!(error.contains("`upgrade` at .sandboxc/sandbox.yaml:5"), "{error}");
     allow[0].request =
         Some(RequestRule { pass_headers: ["x-forwarded-host".to_owned()].into(), ..RequestRule::default() });
+    resolved.policy.allow = RuleSet::new(allow.clone());
+    assert!(tree::quadlet(&units_of(&resolved, &["true"]), Podman::FLOOR).is_err());
+    allow[0].request = Some(RequestRule { git: Some(GitRule::default()), ..RequestRule::default() });
     resolved.policy.allow = RuleSet::new(allow.clone());
     assert!(tree::quadlet(&units_of(&resolved, &["true"]), Podman::FLOOR).is_err());
     allow[0].request = Some(RequestRule::default());

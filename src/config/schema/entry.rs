@@ -1,5 +1,7 @@
 //! An entry of a list of hosts, in the schemas.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 
 use super::Items;
@@ -35,6 +37,8 @@ pub(super) struct EntryMapping {
     paths: Option<Items>,
     /// GraphQL operations that are permitted, on `/graphql` unless `paths` is set. The host is then decrypted.
     graphql: Option<Graphql>,
+    /// Repositories that may be fetched, and refs that may be pushed, over smart HTTP. The host is then decrypted.
+    git: Option<Git>,
     /// Protocols that a permitted request may upgrade to: `websocket`, whose messages are not checked. Missing: none.
     upgrade: Option<Items>,
     /// Headers such as `x-forwarded-host`, which can set another host, path or method, that are forwarded. Missing:
@@ -53,6 +57,18 @@ pub(super) struct Graphql {
     mutations: Option<Vec<String>>,
     /// Of a `subscription`.
     subscriptions: Option<Vec<String>>,
+}
+
+/// Repositories of a host by their paths, as in `acme/widgets`; `*` stays in a part of a path or name, `**` does not.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(clippy::zero_sized_map_values)] // only the schema is used
+pub(super) struct Git {
+    /// Repositories that may be fetched and cloned.
+    fetch: Option<Items>,
+    /// Repositories that may be pushed to, each with the refs that may be created and moved there, as in
+    /// `refs/heads/agent/**`. No ref may be deleted.
+    push: Option<BTreeMap<String, Items>>,
 }
 
 /// A TCP port.

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::{
-    CredentialKind, GraphqlRule, HostPattern, PathGlob, Policy, Rule, RuleId, RuleSet, Scope, canonical, parse_pattern,
+    CredentialKind, GraphqlRule, HostPattern, PathGlob, Policy, RefGlob, RepositoryGlob, Rule, RuleId, RuleSet, Scope,
+    canonical, parse_pattern,
 };
 use super::*;
 use crate::source::Place;
@@ -269,4 +270,105 @@ proptest! {
         let owned = name.as_ref().is_some_and(|name| !RuleSet::new(vec![rule(0, scope, None)]).owner(name).is_empty());
         prop_assert_eq!(name.is_some_and(|name| pattern.matches(&name)), owned);
     }
+}
+
+fn git_rule(fetch: &[&str], push: &[(&str, &[&str])]) -> RequestRule {
+    let repository = |text: &&str| RepositoryGlob::parse(text).unwrap();
+    let refs = |all: &&[&str]| all.iter().map(|text| RefGlob::parse(text).unwrap()).collect();
+    let git = GitRule {
+        fetch: fetch.iter().map(repository).collect(),
+        push: push.iter().map(|(name, all)| (repository(name), refs(all))).collect(),
+    };
+    RequestRule { git: Some(git), ..RequestRule::default() }
+}
+
+fn acme() -> RequestRule {
+    git_rule(&["acme/*"], &[("acme/widgets", &["refs/heads/agent/**", "refs/tags/x"])])
+}
+
+fn push(policy: &Policy, repository: &str, refs: &[(&str, bool)]) -> Decision {
+    let target = format!("/{repository}/git-receive-pack");
+    let refs: Vec<PushedRef<'_>> = refs.iter().map(|&(name, deletes)| PushedRef { name, deletes }).collect();
+    policy.decide_push("a.test", 443, &HttpRequest { method: "POST", target: &target }, &refs)
+}
+
+#[test]
+fn a_rule_about_git_permits_smart_http_of_its_repositories_alone() {
+    let policy = allow(vec![("a.test", Some(acme()))]);
+    for (method, target, reason) in [
+        ("GET", "/acme/gadgets.git/info/refs?service=git-upload-pack", Reason::Allowed),
+        ("POST", "/acme/gadgets/git-upload-pack", Reason::Allowed),
+        ("GET", "/acme/widgets/info/refs?service=git-receive-pack", Reason::Allowed),
+        ("POST", "/acme/widgets/git-receive-pack", Reason::Allowed),
+        ("GET", "/acme/gadgets/info/refs?service=git-receive-pack", Reason::GitNotAllowed),
+        ("POST", "/acme/gadgets/git-receive-pack", Reason::GitNotAllowed),
+        ("POST", "/other/widgets/git-upload-pack", Reason::GitNotAllowed),
+        ("POST", "/acme/widgets/x/git-upload-pack", Reason::GitNotAllowed),
+        ("GET", "/acme/widgets", Reason::PathNotAllowed),
+        ("GET", "/acme/widgets/info/refs", Reason::PathNotAllowed),
+        ("GET", "/acme/widgets/raw/main/x", Reason::PathNotAllowed),
+        ("POST", "/acme/widgets/info/lfs/objects/batch", Reason::PathNotAllowed),
+        ("POST", "/acme/../acme/widgets/git-receive-pack", Reason::BadPath),
+        ("POST", "/graphql", Reason::PathNotAllowed),
+    ] {
+        assert_eq!(ask(&policy, method, target), reason, "{method} {target}");
+    }
+    let reads = |method, target| {
+        policy.decide_request("a.test", 443, &HttpRequest { method, target }).inspection.unwrap().reads_body()
+    };
+    assert!(reads("POST", "/acme/widgets/git-receive-pack"), "the refs decide");
+    assert!(!reads("POST", "/acme/widgets/git-upload-pack"));
+    assert!(!reads("GET", "/acme/widgets/info/refs?service=git-receive-pack"));
+    let call = HttpRequest { method: "GET", target: "/acme/widgets/info/refs?service=git-upload-pack" };
+    let upgraded = policy.decide_upgrade("a.test", 443, &call, Upgrade::Websocket);
+    assert_eq!(upgraded.reason, Reason::UpgradeNotAllowed, "bytes that nobody reads");
+}
+
+#[test]
+fn every_ref_of_a_push_must_be_permitted_and_none_is_deleted() {
+    let more = git_rule(&[], &[("acme/widgets", &["refs/heads/docs"])]);
+    let policy = allow(vec![("a.test", Some(acme())), ("a.test", Some(more))]);
+    let reason = |refs: &[(&str, bool)]| push(&policy, "acme/widgets", refs).reason;
+    assert_eq!(reason(&[]), Reason::Allowed, "git asks whether it may push");
+    assert_eq!(reason(&[("refs/heads/agent/x", false), ("refs/tags/x", false)]), Reason::Allowed);
+    assert_eq!(reason(&[("refs/heads/agent/x", false), ("refs/heads/docs", false)]), Reason::Allowed, "two entries");
+    for bad in [("refs/heads/main", false), ("refs/heads/agent", false), ("refs/heads/agent/x", true), ("HEAD", false)]
+    {
+        assert_eq!(reason(&[bad]), Reason::RefNotAllowed, "{bad:?}");
+        assert_eq!(reason(&[("refs/tags/x", false), bad]), Reason::RefNotAllowed, "{bad:?}");
+    }
+    assert_eq!(push(&policy, "acme/gadgets", &[("refs/heads/agent/x", false)]).reason, Reason::GitNotAllowed);
+    let rule = |refs: &[(&str, bool)]| push(&policy, "acme/widgets", refs).rule.unwrap().to_string();
+    assert_eq!(rule(&[("refs/heads/docs", false), ("refs/tags/x", false)]), "repo.allow[1]");
+    assert_eq!(rule(&[("refs/tags/x", false)]), "repo.allow[0]");
+    // A plain entry permits everything, a path of its own the whole request.
+    let plain = allow(vec![("a.test", None), ("a.test", Some(acme()))]);
+    assert_eq!(push(&plain, "any/thing", &[("refs/heads/main", true)]).reason, Reason::Allowed);
+    let path = request(Some(&["POST"]), Some(&["/acme/widgets/git-receive-pack"]));
+    let path = allow(vec![("a.test", Some(path)), ("a.test", Some(acme()))]);
+    assert_eq!(push(&path, "acme/widgets", &[("refs/heads/main", true)]).reason, Reason::Allowed);
+}
+
+#[test]
+fn a_ceiling_caps_pushes_too() {
+    let capped = |allowed, ceiling| {
+        let ceiling = allow(vec![("a.test", Some(ceiling))]).allow;
+        Policy { ceiling: Some(ceiling), ..allow(vec![("a.test", allowed)]) }
+    };
+    let wide = || git_rule(&["**"], &[("**", &["refs/**"])]);
+    for policy in
+        [capped(Some(wide()), acme()), capped(Some(request(None, Some(&["/**"]))), acme()), capped(None, acme())]
+    {
+        let reason = |repository, name| push(&policy, repository, &[(name, false)]).reason;
+        assert_eq!(reason("acme/widgets", "refs/heads/agent/x"), Reason::Allowed);
+        assert_eq!(reason("acme/widgets", "refs/heads/main"), Reason::AboveCeiling);
+        assert_eq!(reason("acme/gadgets", "refs/heads/agent/x"), Reason::AboveCeiling);
+    }
+    // What reads JSON permits no push, not even one of nothing, and the other way round.
+    let post = RequestRule { paths: request(None, Some(&["/**"])).paths, ..graphql_rule(&["*"], &["*"]) };
+    let both = capped(Some(acme()), post);
+    assert_eq!(push(&both, "acme/widgets", &[]).reason, Reason::AboveCeiling);
+    let call = HttpRequest { method: "POST", target: "/acme/widgets/git-receive-pack" };
+    let kind = GraphqlKind::Query;
+    assert_eq!(both.decide_graphql("a.test", 443, &call, kind, &["x"]).reason, Reason::BadBody);
 }

@@ -41,7 +41,10 @@ fn commands_are_read_before_the_pack() {
     let commands = read(&body).unwrap();
     let names: Vec<&str> = commands.updates().iter().map(|update| update.name.as_str()).collect();
     assert_eq!(names, ["refs/heads/main", "refs/heads/agent/ü", "refs/tags/v1"]);
-    assert_eq!(commands.updates().iter().map(RefUpdate::deletes).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!(
+        commands.updates().iter().map(|update| update.pushed().deletes).collect::<Vec<_>>(),
+        [false, false, true]
+    );
     assert!(read(b"0000").unwrap().updates().is_empty(), "whether it may push");
     // A push with one line end for each.
     assert!(
@@ -61,6 +64,7 @@ fn what_hides_commands_or_is_not_understood_is_refused() {
         (vec![certificate], "signed"),
         (vec![format!("{good}\0 push-cert=nonce")], "signed"),
         (vec![format!("{good}\0 report-status brand-new=1")], "`brand-new`"),
+        (vec![format!("{good}\0 report-status push-options side-band-64k")], "push options"),
         (vec![good.clone(), good.clone()], "twice"),
         (vec![good.clone(), format!("{good}2\0 atomic")], "malformed"),
         (vec![command(OLD, NEW, "refs/heads/ma in")], "malformed"),
@@ -110,7 +114,10 @@ fn a_refusal_is_in_the_clients_own_words() {
     let body = String::from_utf8(refuse_push(&plain, "text", why).body).unwrap();
     assert!(body.starts_with("000eunpack ok\n") && !body.contains("text"), "{body}");
     let silent = read(&packets(&[one])).unwrap();
-    assert!(refuse_push(&silent, "text", why).body.is_empty());
+    assert_eq!(refuse_push(&silent, "text", why).body, b"000dERR text\n");
+    let mut hidden = Commands::default();
+    hidden.push(&packets(&[format!("push-cert\0 push-cert=n{CAPS}")])).unwrap_err();
+    assert_eq!(refuse_push(&hidden, "text", why).body, b"000a\x02text\n0019\x010010unpack text\n00000000");
     let refs = String::from_utf8(refuse_refs(true, "no").body).unwrap();
     assert_eq!(refs, "001f# service=git-receive-pack\n0000000bERR no\n");
 }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::policy::{
-    AwsVariables, Credential, CredentialKind, GraphqlRule, PathGlob, RequestRule, Rule, RuleSet, STEERING, Upgrade,
-    parse_pattern,
+    AwsVariables, Credential, CredentialKind, GitRule, GraphqlRule, PathGlob, RefGlob, RepositoryGlob, RequestRule,
+    Rule, RuleSet, STEERING, Upgrade, parse_pattern,
 };
 
 fn place() -> impl Strategy<Value = Place> {
@@ -20,17 +20,27 @@ fn words() -> impl Strategy<Value = std::collections::BTreeSet<String>> {
     proptest::collection::btree_set("[A-Z*a-z-]{1,6}", 0..3)
 }
 
+fn git() -> impl Strategy<Value = GitRule> {
+    let repository =
+        || "[a-z*/%2-5Ff~ä.]{1,10}(.git)?".prop_filter_map("no path", |text| RepositoryGlob::parse(&text).ok());
+    let name = "refs/[a-zäß*/.-]{1,10}".prop_filter_map("no ref", |text| RefGlob::parse(&text).ok());
+    let push = proptest::collection::btree_map(repository(), proptest::collection::vec(name, 0..3), 0..3);
+    (proptest::collection::vec(repository(), 0..3), push).prop_map(|(fetch, push)| GitRule { fetch, push })
+}
+
 fn request() -> impl Strategy<Value = RequestRule> {
     let graphql = (words(), words(), words());
     let graphql =
         graphql.prop_map(|(queries, mutations, subscriptions)| GraphqlRule { queries, mutations, subscriptions });
     let paths = proptest::option::of(proptest::collection::vec(glob(), 0..3));
     let pass_headers = proptest::collection::btree_set(select(&STEERING[..]).prop_map(str::to_owned), 0..3);
-    (proptest::option::of(words()), paths, proptest::option::of(graphql), any::<bool>(), pass_headers).prop_map(
-        |(methods, paths, graphql, upgrade, pass_headers)| RequestRule {
+    let git = proptest::option::of(git());
+    (proptest::option::of(words()), paths, proptest::option::of(graphql), git, any::<bool>(), pass_headers).prop_map(
+        |(methods, paths, graphql, git, upgrade, pass_headers)| RequestRule {
             methods,
             paths,
             graphql,
+            git,
             upgrade: upgrade.then_some(Upgrade::Websocket).into_iter().collect(),
             pass_headers,
         },

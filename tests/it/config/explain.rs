@@ -79,3 +79,57 @@ fn the_same_for_programs() {
     assert_eq!((&value["decrypted"], &value["tier"]), (&false.into(), &"http".into()));
     assert_eq!(value["credentials"].as_array().unwrap().len(), 0, "never over plain HTTP");
 }
+
+#[test]
+fn a_push_is_explained_by_its_repository_and_ref() {
+    let world = World::new();
+    let git = |host: &str, refs: &str| {
+        format!("    - {{host: {host}, git: {{fetch: [\"acme/*\"], push: {{acme/widgets: [\"{refs}\"]}}}}}}\n")
+    };
+    let head = "version: 1\nnetwork:\n  allow:\n";
+    world.repo(&format!("{head}{}    - plain.example.com\n", git("github.com", "refs/heads/agent/**")));
+    let (code, text) = explain(&world, &["--git", "push", "acme/widgets", "refs/heads/agent/x"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        text,
+        "allow  github.com:443 push acme/widgets refs/heads/agent/x
+rule   repo.allow[0] at .sandboxc/sandbox.yaml:4
+tier   inspected
+reason allowed: an allow entry matches
+decrypted because of repo.allow[0] at .sandboxc/sandbox.yaml:4
+"
+    );
+    for (args, code, words) in [
+        (&["--git", "push", "acme/widgets", "refs/heads/main"][..], 1, "reason ref-not-allowed"),
+        (
+            &["--git", "push", "acme/widgets.git", "refs/heads/main", "http://github.com"],
+            1,
+            "deny   github.com:80 push",
+        ),
+        (&["--git", "push", "acme/widgets", "https://github.com/"], 0, "allow  github.com:443 push acme/widgets\n"),
+        (&["--git", "push", "acme/gadgets", "refs/heads/agent/x"], 1, "reason git-not-allowed"),
+        (&["--git", "fetch", "acme/gadgets"], 0, "allow  github.com:443 fetch acme/gadgets\n"),
+        (&["--git", "fetch", "other/gadgets"], 1, "reason git-not-allowed"),
+        (&["--git", "push", "any/thing", "refs/heads/main", "plain.example.com"], 0, "tier   passthrough"),
+        (&["--git", "fetch", "acme/x", "nowhere.example.com"], 1, "reason not-allowed"),
+        (&["https://github.com/acme/widgets"], 1, "reason path-not-allowed"),
+        (&["--method", "POST", "https://github.com/acme/widgets/git-receive-pack"], 0, "body   must be a push of refs"),
+    ] {
+        let (got, text) = explain(&world, args);
+        assert!(got == Some(code) && text.contains(words), "{args:?}: {text}");
+    }
+    let (_, text) = explain(&world, &["--json", "--git", "push", "acme/widgets", "refs/heads/main"]);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&value["git"]["ref"], &value["path"]),
+        (&"refs/heads/main".into(), &"/acme/widgets/git-receive-pack".into())
+    );
+    // A host is needed where several have such rules.
+    world.repo(&format!("{head}{}{}", git("github.com", "refs/**"), git("git.example.com", "refs/**")));
+    let mut command = Command::cargo_bin("sandboxc").unwrap();
+    command.env_clear().env("HOME", world.root().join("h")).env("XDG_CONFIG_HOME", world.root().join("c"));
+    command.arg("explain").arg("--repo").arg(world.root().join("w")).args(["--git", "fetch", "acme/x"]);
+    let output = command.output().unwrap();
+    assert!(output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains("several hosts"));
+    assert_eq!(explain(&world, &["--git", "fetch", "acme/x", "git.example.com"]).0, Some(0));
+}

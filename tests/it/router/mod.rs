@@ -11,6 +11,7 @@ mod differential;
 mod dns;
 mod files;
 mod frames;
+mod git;
 mod github;
 mod guard;
 mod h2;

@@ -21,6 +21,8 @@ import sys
 import threading
 import time
 
+import git_backend
+
 PUBLIC = "203.0.113.10"
 # Servers stand on the addresses that the guard must refuse too, so that a missing guard is seen as an answer.
 ADDRESSES = [PUBLIC, "203.0.113.22", "10.55.0.1", "10.66.0.1", "169.254.169.254", "100.100.100.200", "198.18.0.1",
@@ -31,7 +33,7 @@ SILENT = "203.0.113.55"
 TOKEN = "ghs_corpusREALtoken0123456789abcdefghijklmn"
 seen = {}
 requests = itertools.count()
-record = None
+record = repositories = None
 
 
 def addresses_of(name):
@@ -213,6 +215,8 @@ class Https:
             if head.startswith(b"POST /app/installations/"):
                 return mint(client, head, rest)
             number = note("head", head)
+            if git_backend.is_for(repositories, head):
+                return client.sendall(git_backend.answer(repositories, head, whole(client, head, rest, number)))
             if head.split(b" ")[1].startswith(b"/empty/"):
                 client.sendall(b"HTTP/1.1 %s Empty\r\nETag: \"x\"\r\n\r\n" % head.split(b" ")[1][7:10])
                 continue
@@ -381,10 +385,11 @@ def http_one(client, where, head, rest):
 
 
 def main():
-    global record
+    global record, repositories
     if sys.argv[1] == "addresses":
         return print(*ADDRESSES, *SECURE, *NAME_SERVERS)
     record = open(sys.argv[4], "ab", buffering=0)
+    repositories = os.path.join(os.path.dirname(sys.argv[3]), "repositories")
     name_servers(sys.argv[2])
     for address in ADDRESSES:
         serve(address, 443, tls)
