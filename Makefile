@@ -7,22 +7,22 @@ HOST := tests/host/host
 demo:
 	@scripts/demo
 
-## Everything that CI runs
+## Run everything that CI runs
 test:
 	@scripts/test lint docs unit router e2e machine vm deny
 
-## The two-minute loop: no test host
+## Checks that need no test host, in about two minutes
 check:
 	@scripts/test lint unit
 
 lint unit router e2e machine vm deny:
 	@scripts/test $@
 
-## The documentation as a website, in target/docs
+## Build the documentation as a website in target/docs
 docs:
 	@scripts/docs
 
-## Speed and memory, printed as ratios measured in the same run
+## Measure speed and memory, as ratios within one run
 bench:
 	@scripts/bench
 

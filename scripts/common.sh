@@ -1,14 +1,14 @@
-# Shared by the scripts here: where we are, progress on a terminal, the toolchain.
+# Shared by the scripts: the checkout's path, progress on a terminal, the toolchain.
 # shellcheck shell=bash
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CARGO_TERM_PROGRESS_WHEN=auto
 
-# A heading for people; a pipe gets nothing but results.
+# Prints a heading on a terminal; a pipe only gets results.
 step() { if [ -t 2 ]; then printf '\033[1m== %s\033[0m\n' "$*" >&2; fi; }
 
 die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
-# cargo 1.89 or newer. Debian 13 and newer package rustup; elsewhere the toolchain is the user's to choose.
+# Finds cargo 1.89 or newer. Debian 13 and newer package rustup; elsewhere, users choose the toolchain.
 need_cargo() {
     command -v cargo >/dev/null || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH="$HOME/.cargo/bin:$PATH"
     if ! command -v cargo >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -22,7 +22,7 @@ need_cargo() {
     [ "$minor" -ge 89 ] || die "cargo 1.89 or newer is needed, this is $(cargo --version)"
 }
 
-# True if this host's own podman can keep the promises: rootless, 5.4 or newer.
+# Whether this host's own podman is good enough: rootless, 5.4 or newer.
 fit_podman() {
     [ "$(id -u)" != 0 ] && command -v podman >/dev/null || return 1
     local version
