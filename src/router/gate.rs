@@ -1,5 +1,5 @@
-//! The gate: the first process of the agent's pod. Nothing else starts there unless the session's own network is all there
-//! is, and the router in it is the one of this plan. Whoever forgets a step of the recipe ends here.
+//! The gate: the first process of the agent's pod. Nothing else starts there unless the session's network is its only
+//! network, and the router in it belongs to the same plan. Forgetting a step of the recipe stops here.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -12,20 +12,20 @@ use super::dns::probe;
 use super::pod_file::PodFile;
 use super::run::say;
 
-/// How long the router may take to answer. It is up before the gate starts, so this is for a host under load.
+/// How long the router may take to respond. It is up before the gate starts, so this only matters on a busy host.
 const ROUTER: Duration = Duration::from_secs(10);
 
-/// How many user namespaces processes of the pod may make (`user_namespaces(7)`). It belongs to the pod's own user namespace,
-/// so it is neither the host's nor another pod's; to raise it again takes `CAP_SYS_RESOURCE` there.
+/// How many user namespaces processes of the pod may create (`user_namespaces(7)`). The limit belongs to the pod's own
+/// user namespace, so it does not affect the host or other pods; raising it again needs `CAP_SYS_RESOURCE` there.
 const USER_NAMESPACES: &str = "sys/user/max_user_namespaces";
 
-/// What the pod gets of its user's inotify(7) on the host: its own limit, the host's, and which part of that.
+/// The pod's share of its user's inotify(7) limits on the host: its own limit, the host's, and the divisor.
 const INOTIFY: [(&str, &str, u64); 2] = [
     ("sys/user/max_inotify_instances", "sys/fs/inotify/max_user_instances", 4),
     ("sys/user/max_inotify_watches", "sys/fs/inotify/max_user_watches", 2),
 ];
 
-/// Runs the gate alone; the code that the process ends with.
+/// Runs the gate alone, and returns the exit code.
 pub fn main(pod: &Path) -> u8 {
     match super::forward::read(pod).and_then(|file| check(&file, Path::new("/proc"))) {
         Ok(()) => 0,
@@ -33,7 +33,7 @@ pub fn main(pod: &Path) -> u8 {
     }
 }
 
-/// Says why the pod does not start; the code that the process ends with.
+/// Prints why the pod does not start, and returns the exit code.
 pub(super) fn stop(why: &str) -> u8 {
     say(&format!("gate: {why}; the sandbox does not start"));
     1
@@ -54,7 +54,7 @@ pub fn check(file: &PodFile, proc: &Path) -> Result<(), String> {
     probe::wait_for(file.router, &file.plan, ROUTER)
 }
 
-/// IPv4 routes as `/proc/net/route` lists them: at least one, none by default, none outside of the network.
+/// IPv4 routes as `/proc/net/route` lists them: at least one, no default route, none outside of the network.
 fn routes(text: &str, internal: Ipv4Net) -> Result<(), String> {
     let mut count = 0;
     for line in text.lines().skip(1) {
@@ -81,13 +81,13 @@ fn routes(text: &str, internal: Ipv4Net) -> Result<(), String> {
     if count == 0 { Err("there is no route to the router".to_owned()) } else { Ok(()) }
 }
 
-/// The kernel prints an address as the number that its bytes are in memory.
+/// The kernel prints an address as the number that its bytes represent in memory.
 fn address(hex: &str) -> Option<Ipv4Addr> {
     let number = u32::from_str_radix(hex, 16).ok().filter(|_| hex.len() == 8 && !hex.starts_with('+'))?;
     Some(number.to_ne_bytes().into())
 }
 
-/// IPv6 routes: nothing but the loopback's own.
+/// IPv6 routes: only those of the loopback interface.
 fn ipv6_routes(text: &str) -> Result<(), String> {
     match text.lines().find(|line| line.split_whitespace().last() != Some("lo")) {
         Some(line) => {
@@ -98,7 +98,7 @@ fn ipv6_routes(text: &str) -> Result<(), String> {
     }
 }
 
-/// The pod's own addresses, from the kernel's routing trie: the planned one and loopback, nothing else.
+/// The pod's addresses, from the kernel's routing trie: the planned one and loopback, no others.
 fn addresses(text: &str, planned: Ipv4Addr) -> Result<(), String> {
     let (mut leaf, mut found) = (None, false);
     for line in text.lines() {
@@ -121,10 +121,11 @@ fn addresses(text: &str, planned: Ipv4Addr) -> Result<(), String> {
     if found { Ok(()) } else { Err(format!("the pod does not have its address {planned}")) }
 }
 
-/// Limits of the pod's user namespace, which hold as long as the pod lives.
+/// Sets limits of the pod's user namespace, which apply as long as the pod exists.
 fn limits(user_namespaces: bool, proc: &Path) -> Result<(), String> {
     let read = |name: &str| fs::read_to_string(proc.join(name)).map_err(|error| format!("/proc/{name}: {error}"));
-    // The namespace that podman uses for a user's other containers, or the host's, would take them for everybody.
+    // In the namespace that podman uses for all of a user's containers, or in the host's, the limits would affect
+    // everything else.
     if !is_own(&read("self/uid_map")?) {
         let why = "the pod has no user namespace of its own, so the limits of one cannot be set";
         return if user_namespaces { Ok(()) } else { Err(why.to_owned()) };
@@ -136,7 +137,8 @@ fn limits(user_namespaces: bool, proc: &Path) -> Result<(), String> {
     if user_namespaces { Ok(()) } else { limit(proc, USER_NAMESPACES, 0) }
 }
 
-/// True if the map is that of a namespace inside the one where podman is root: its user is 0 there (`user_namespaces(7)`).
+/// Whether the map is that of a namespace inside the one where podman is root: its user is 0 there
+/// (`user_namespaces(7)`).
 fn is_own(map: &str) -> bool {
     map.lines().any(|line| {
         let mut words = line.split_whitespace().skip(1);

@@ -1,4 +1,4 @@
-//! The file of gate and forwarder: where the agent's pod stands, and which of its ports lead to which of the router's.
+//! The file for gate and forwarder: the agent pod's addresses, and which of its ports lead to which of the router's.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 use super::PolicyFile;
 use super::policy_file::FORMAT;
 
-/// What gate and forwarder do; `policy.json` is the router's alone.
+/// The settings of gate and forwarder; `policy.json` is only for the router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PodFile {
     /// [`FORMAT`].
     pub format: u32,
-    /// Hash of the plan that it belongs to, which the router must name too.
+    /// The hash of the plan that it belongs to, which the router must also report.
     pub plan: String,
     /// The network of pod and router, without a route out.
     pub internal: Ipv4Net,
-    /// The pod's address there, the only one that it may have.
+    /// The pod's only permitted address in it.
     pub agent: Ipv4Addr,
-    /// The router's.
+    /// The router's address.
     pub router: Ipv4Addr,
-    /// Whether processes of the pod may make user namespaces.
+    /// Whether processes in the pod may create user namespaces.
     pub user_namespaces: bool,
-    /// Loopback address for every name without a named port.
+    /// The loopback address for every name without a named port.
     pub web_loopback: Ipv4Addr,
     /// Named ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -36,19 +36,19 @@ pub struct PodFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PodPort {
-    /// Loopback address of its host.
+    /// The loopback address of its host.
     pub loopback: Ipv4Addr,
-    /// Port there.
+    /// The port there.
     pub port: u16,
-    /// Port of the router.
+    /// The router's port.
     pub router_port: u16,
 }
 
 impl PodFile {
-    /// Reads a file; `name` is for errors.
+    /// Parses a file; `name` is for error messages.
     ///
     /// # Errors
-    /// A text that names the file and says what is wrong with it.
+    /// A text with the file's name and what is wrong with it.
     pub fn read(name: &str, json: &[u8]) -> Result<Self, String> {
         let file: Self = serde_json::from_slice(json).map_err(|error| format!("{name}: {error}"))?;
         if file.format != FORMAT {
@@ -64,7 +64,7 @@ impl PodFile {
 }
 
 impl PolicyFile {
-    /// The same from the router's side: what it takes over from a forwarder.
+    /// The listeners that the router takes over from a forwarder.
     pub fn pod_listeners(&self) -> Listeners {
         let ports = self.tcp.iter().map(|route| PodPort {
             loopback: route.loopback,
@@ -78,7 +78,7 @@ impl PolicyFile {
 /// Addresses in the agent's pod, and the router's port that each leads to.
 pub type Listeners = BTreeMap<SocketAddrV4, u16>;
 
-/// Web ports on every loopback address, and named ports, which take the place of a web port on their own address.
+/// Web ports on every loopback address, and named ports, which replace a web port on their own address.
 fn listeners(web: Ipv4Addr, named: impl Iterator<Item = PodPort>) -> Listeners {
     let mut all = Listeners::new();
     let named: Vec<PodPort> = named.collect();

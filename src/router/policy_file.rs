@@ -1,4 +1,4 @@
-//! The file that the router enforces: data alone, written from the plan, for a reviewer to read.
+//! The file that the router enforces: data only, written from the plan, and readable for a reviewer.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -9,32 +9,32 @@ use serde::{Deserialize, Serialize};
 use crate::policy::{Policy, RuleId};
 use crate::source::Place;
 
-/// Version of the format. A router refuses a file of any other, so that it never guesses what a field meant.
+/// The version of the format. A router refuses all other versions, so that it never guesses what a field means.
 pub const FORMAT: u32 = 1;
 
-/// Everything that the router, its gate and its forwarder do, but for secrets.
+/// Everything that router, gate and forwarder do, except for secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyFile {
     /// [`FORMAT`].
     pub format: u32,
-    /// Hash of the plan that it belongs to: gate and router tell each other that they belong together.
+    /// The hash of the plan that it belongs to, by which gate and router check that they belong together.
     pub plan: String,
-    /// Id of the session.
+    /// The session id.
     pub session: String,
-    /// Where it listens, and for whom.
+    /// Where the router listens, and for whom.
     pub listen: Listen,
-    /// The session's own networks, which no name may lead to.
+    /// The session's own networks, which no name may resolve to.
     pub own_networks: Vec<IpNet>,
-    /// Resolvers that the router asks, in this order.
+    /// The resolvers that the router queries, in this order.
     pub upstream_dns: Vec<IpAddr>,
-    /// Log lines keep query strings.
+    /// Whether the log keeps query strings.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log_query: bool,
-    /// What it takes on at most.
+    /// The router's limits.
     #[serde(default)]
     pub limits: Limits,
-    /// Names that the session's CA may speak for, each with everything below; empty if nothing is decrypted.
+    /// The names that the session's CA may sign for, each with its subdomains; empty if nothing is decrypted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ca_scopes: Vec<String>,
     /// One for each allowed `host:port`.
@@ -44,55 +44,55 @@ pub struct PolicyFile {
     pub policy: Policy,
 }
 
-/// Addresses of one session.
+/// The addresses of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
-    /// The router: DNS on 53, HTTP on 80, TLS on 443, and each [`TcpRoute::router_port`].
+    /// The router's: DNS on 53, HTTP on 80, TLS on 443, and each [`TcpRoute::router_port`].
     pub router: Ipv4Addr,
-    /// The agent pod, the only one that is served.
+    /// The agent pod's, the only one that is served.
     pub agent: Ipv4Addr,
-    /// The network of these two, without a route out.
+    /// The network of both, without a route out.
     pub internal: Ipv4Net,
-    /// What every allowed name without a named port resolves to inside.
+    /// The address that every allowed name without a named port resolves to inside.
     pub web_loopback: Ipv4Addr,
 }
 
-/// A named port of one host.
+/// A named port of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpRoute {
-    /// Host to dial: a name, or an IPv4 address.
+    /// The host to dial: a name, or an IPv4 address.
     pub host: String,
-    /// Name that resolves to `loopback` inside: the host itself, or a made-up one for an address.
+    /// The name that resolves to `loopback` inside: the host itself, or a synthetic one for an address.
     pub name: String,
-    /// Port there, and on the loopback address.
+    /// The port there, and on the loopback address.
     pub port: u16,
     /// The host's own loopback address inside.
     pub loopback: Ipv4Addr,
-    /// Port on the router's internal address.
+    /// The port on the router's internal address.
     pub router_port: u16,
     /// The rule that allows it.
     pub rule: RuleId,
-    /// Where that rule stands.
+    /// The place of that rule.
     pub from: Place,
 }
 
-/// What one router takes on. Beyond a limit it refuses the newest and says so; nobody else is harmed.
+/// The limits of a router. Beyond a limit, it refuses the newest and logs it; nothing else is affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Connections at once, on all ports together.
+    /// Concurrent connections, on all ports together.
     pub connections: u32,
-    /// Bytes of a request's head.
+    /// The size of a request's head.
     pub request_head: u32,
-    /// Bytes of an answer's head.
+    /// The size of a response's head.
     pub answer_head: u32,
-    /// Bytes that the heads of all requests that are not complete yet may take together.
+    /// The total size of all incomplete request heads.
     pub waiting_heads: u32,
-    /// Bodies that are read whole at once; each is at most 1 MiB.
+    /// How many bodies are read completely at the same time; each has at most 1 MiB.
     pub bodies: u32,
-    /// Seconds that a connection, a body or a host may be silent.
+    /// How many seconds a connection, a body or a host may be idle.
     pub silence: u32,
 }
 
@@ -110,7 +110,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How long a connection, a body or a host may be silent.
+    /// How long a connection, a body or a host may be idle.
     pub fn silence(&self) -> Duration {
         Duration::from_secs(self.silence.into())
     }
@@ -123,7 +123,7 @@ struct Version {
 }
 
 impl PolicyFile {
-    /// Reads a file, its format first.
+    /// Parses a file, its format first.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let version: Version = serde_json::from_slice(json).map_err(|e| format!("policy.json: {e}"))?;
         if version.format != FORMAT {
@@ -135,7 +135,7 @@ impl PolicyFile {
         serde_json::from_slice(json).map_err(|e| format!("policy.json: {e}"))
     }
 
-    /// Loopback addresses inside that need listeners on 80 and 443, each once, sorted.
+    /// The loopback addresses inside that need listeners on 80 and 443, sorted, without duplicates.
     pub fn loopbacks(&self) -> Vec<Ipv4Addr> {
         let routes = self.tcp.iter().map(|route| route.loopback);
         let mut all: Vec<Ipv4Addr> = routes.chain(std::iter::once(self.listen.web_loopback)).collect();
