@@ -1,4 +1,4 @@
-//! Real clients with credentials that they do not have: each holds a surrogate, and the service takes the real one only.
+//! Real clients with masked credentials: each has a surrogate, and the service only accepts the real value.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const HOST: &str = "api.example.com";
 pub const AWS_ID: &str = "AKIAREALREALREALREAL";
 pub const AWS_SECRET: &str = "the/real+secret/of/the/test/internet0000";
 
-/// A sandbox whose TOKEN is masked, and the service that wants its value.
+/// A sandbox whose TOKEN is masked, and the service that requires its value.
 struct Clients {
     sandbox: Sandbox,
     value: String,
@@ -23,11 +23,11 @@ struct Clients {
     digest: String,
 }
 
-/// What a script did.
+/// The result of a script.
 struct Seen {
-    /// What it printed, on either stream.
+    /// Its output, on both streams.
     said: String,
-    /// What the test internet logged meanwhile.
+    /// What the test internet logged in the meantime.
     log: Vec<serde_json::Value>,
     digest: String,
 }
@@ -41,7 +41,7 @@ impl Clients {
         Self::of(prefix, &[HOST], &format!("    - {rule}\n"))
     }
 
-    /// With a TOKEN for these hosts, and these lines of `allow`.
+    /// With a TOKEN for these hosts, and these lines in `allow`.
     fn of(prefix: &str, hosts: &[&str], allow: &str) -> Self {
         import_clients();
         let value = format!("{prefix}real{}{}", unique(), unique());
@@ -59,8 +59,8 @@ impl Clients {
         Self { sandbox, value, wants: format!("{HOST}/wants/{digest}"), digest }
     }
 
-    /// Runs a script with `$W`, and `$U` for its URL; it must end well, without having seen the value, and the service
-    /// without having seen the surrogate.
+    /// Runs a script with `$W`, and `$U` for its URL. It must succeed without having seen the value, and the service
+    /// must not have seen the surrogate.
     fn run(&self, script: &str) -> Seen {
         let start = internet_log_end("access.log");
         let script = format!(
@@ -81,7 +81,7 @@ impl Clients {
 }
 
 impl Seen {
-    /// How many requests of a kind came with the value. None may have come with anything else, however it was encoded.
+    /// How many requests of a kind carried the value. None may have carried anything else, however it was encoded.
     fn claims(&self, kind: &str) -> usize {
         let claims: Vec<&str> = self
             .log
@@ -112,7 +112,7 @@ fn curl_sends_a_token_in_every_usual_way_and_no_other() {
     assert!(foreign.contains("foreign-credential"), "{foreign}");
 }
 
-/// An answer that comes in parts reaches the client in parts, although the router looks for the value in it.
+/// A streamed response reaches the client in pieces, although the router searches it for the value.
 #[test]
 fn anthropics_api_key_streams_events() {
     let clients = Clients::new("sk-ant-");
@@ -126,11 +126,11 @@ fn anthropics_api_key_streams_events() {
     assert_eq!(seen.claims("events"), 1);
     let said = json(&seen.said);
     assert_eq!(said["texts"], serde_json::json!(["SURROGATE", "SURROGATE", "SURROGATE"]));
-    // They leave half a second apart.
+    // They are sent half a second apart.
     assert!(said["took"].as_f64().unwrap() > 0.8, "{said}");
 }
 
-/// The token as the password and as the user, with a push that is too large for git's buffer, so that it comes in chunks.
+/// The token as password and as user, with a push that is too large for git's buffer, so that git sends it in chunks.
 #[test]
 fn git_clones_and_pushes_over_https() {
     let clients = Clients::new("ghp_");
@@ -209,7 +209,7 @@ fn boto3_signs_for_s3_sts_and_dynamodb_with_keys_that_are_none() {
     assert_eq!(verdicts, ["ok"; 7], "a foreign key gets nowhere");
 }
 
-/// As gh does it: `token` in the header, one POST for each query.
+/// As gh does: `token` in the header, one POST for each query.
 #[test]
 fn a_graphql_client_asks_for_the_fields_that_its_rule_permits() {
     let rule = format!("{{host: {HOST}, paths: [/wants/*/echo/graphql], graphql: {{queries: [viewer]}}}}");
@@ -250,7 +250,7 @@ fn uv_installs_from_an_index_that_wants_a_password() {
     assert!(seen.claims("simple") >= 2, "the index, and the wheel: {:?}", seen.log);
 }
 
-/// A header of its own, and the token that it adds itself to imports from a host.
+/// A custom header, and the token that Deno adds itself when it imports from a host.
 #[test]
 fn deno_fetches_and_imports_with_a_token() {
     let clients = Clients::new("");
@@ -270,7 +270,7 @@ fn deno_fetches_and_imports_with_a_token() {
     assert_eq!(seen.claims("echo"), 2);
 }
 
-/// gh itself: as for github.com, and as for a server of GitHub's elsewhere.
+/// gh itself: for github.com, and for a GitHub Enterprise server.
 #[test]
 fn gh_asks_for_what_its_rules_permit() {
     let allow = ["api.github.com", HOST].map(|host| {
@@ -309,7 +309,7 @@ fn npm_installs_from_a_registry_that_wants_a_token() {
     assert_eq!(seen.claims("npm"), 2, "the document, and the package");
 }
 
-/// cargo sends its token bare.
+/// cargo sends its token without a scheme.
 #[test]
 fn cargo_fetches_from_a_registry_that_wants_a_token() {
     let clients = Clients::new("");

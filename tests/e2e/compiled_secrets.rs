@@ -1,4 +1,4 @@
-//! Compiled sandboxes with credentials: as their header says, from the secrets to nothing left.
+//! Compiled sandboxes with credentials, used as their header says: from creating the secrets to removing everything.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -11,11 +11,11 @@ use crate::secrets::{holding, in_file, server};
 
 const REPO: &str = "version: 1\nnetwork:\n  allow: [api.example.com, sub.example.org]\n";
 
-/// A sandbox with a masked TOKEN, whose command says what it has and what the service answers.
+/// A sandbox with a masked TOKEN, whose command prints its token and the service's response.
 struct Masked {
     sandbox: Sandbox,
     value: String,
-    /// The arguments of `compile` and `secrets` behind their own.
+    /// The arguments of `compile` and `secrets`, after their own.
     args: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Masked {
         assert_ne!(self.on_disk(), "", "the search sees podman's store");
     }
 
-    /// Files of podman's that hold the value.
+    /// podman's files that contain the value.
     fn on_disk(&self) -> String {
         let storage = podman(&["info", "--format", "{{.Store.GraphRoot}}"]);
         let since = self.sandbox.scratch("since");
@@ -62,7 +62,7 @@ impl Masked {
         [storage.trim(), &runtime].map(|dir| holding(&self.value, dir, &since)).concat()
     }
 
-    /// What the command printed: it has a surrogate, and the service had the value.
+    /// The command's output: it has a surrogate, and the service got the value.
     fn judge(&self, said: &str, start: usize) {
         let said = json(said);
         let surrogate = said["env"].as_str().unwrap();
@@ -74,7 +74,7 @@ impl Masked {
     }
 }
 
-/// A test that fails leaves nothing for the others, which run alone too.
+/// A failing test leaves nothing behind for the others, which also run alone.
 impl Drop for Masked {
     fn drop(&mut self) {
         let all = podman(&["secret", "ls", "--format", "{{.Name}}"]);
@@ -83,7 +83,7 @@ impl Drop for Masked {
     }
 }
 
-/// Everything but what all sessions share, and what podman makes for every manifest.
+/// All objects, except those that sessions share and those that podman creates for every manifest.
 fn all() -> Vec<String> {
     let shared = |line: &str| {
         line == "podman-default-kube-network"
@@ -106,7 +106,7 @@ fn a_manifest_with_credentials_is_played_and_taken_down_as_its_header_says() {
     let before = all();
     let start = internet_log_end("access.log");
 
-    // The twin: whoever forgets the secrets has no agent that ever ran, and can take away what there is.
+    // Without the secrets, the agent never runs, and everything can still be removed.
     let outputs: Vec<Output> = applied.recipe().into_iter().map(play).collect();
     assert!(outputs.iter().any(|output| !output.status.success()), "playing it fails");
     let state = podman(&["inspect", "--format", "{{.State.StartedAt}}", &agent]);

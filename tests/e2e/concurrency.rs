@@ -10,7 +10,7 @@ fn start(sandbox: &Sandbox, dir: &std::path::Path) -> Child {
     command.current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Whatever is made when it is first needed, as after a login.
+/// Things that are created on first use, as after a login.
 fn forget_first_uses(sandbox: &Sandbox) {
     let registry = std::path::PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap()).join("sandboxc");
     for entry in std::fs::read_dir(registry).into_iter().flatten().flatten() {
@@ -18,7 +18,7 @@ fn forget_first_uses(sandbox: &Sandbox) {
             std::fs::remove_file(entry.path()).unwrap();
         }
     }
-    // It is there unless this is the first test.
+    // It exists, unless this is the first test.
     let _ = std::fs::remove_file(sandbox.config_home().join("sandboxc/allowed-hosts"));
     for volume in podman(&["volume", "ls", "--format", "{{.Name}}"]).lines().filter(|name| name.contains("home")) {
         podman(&["volume", "rm", "--force", volume]);
@@ -28,7 +28,7 @@ fn forget_first_uses(sandbox: &Sandbox) {
     }
 }
 
-/// All of them start at once and for the first time: nobody fails because somebody else was a moment earlier.
+/// All of them start for the first time at once, and none fails because another was faster.
 #[test]
 fn fifty_from_as_many_directories_and_ten_from_one_all_succeed() {
     let sandbox = Sandbox::alone();

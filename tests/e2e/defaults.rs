@@ -1,4 +1,4 @@
-//! podman's own defaults, as this host and user may have set them: none reaches into a sandbox.
+//! The podman configuration of host and user does not affect a sandbox.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::harness::{REPO, SERVER, Sandbox, code, podman, text, unique};
 
-/// A `containers.conf` with whatever reaches into containers, and what of it can be seen from inside.
+/// A `containers.conf` with everything that can affect containers, and how to see each key from inside.
 fn careless(home: &Path) -> String {
     let home = home.display();
     format!(
@@ -38,7 +38,7 @@ events_logfile_path = "{home}/events.log"
     )
 }
 
-/// What `append` adds, so that a later list alone would not take it away.
+/// Keys with `append`, so that a later list alone would not override them.
 const DROP_IN: &str = r#"[containers]
 volumes = ["HOME/leak:/leak-drop-in", {append=true}]
 env = ["LEAK2=1", {append=true}]
@@ -47,7 +47,7 @@ env = ["LEAK2=1", {append=true}]
 const HOOK: &str = r#"{"version": "1.0.0", "hook": {"path": "/usr/bin/touch", "args": ["touch", "HOME/hook-ran"]},
  "when": {"always": true}, "stages": ["createRuntime"]}"#;
 
-/// A home directory with all of it, beside the workspace.
+/// A home directory with this configuration, next to the workspace.
 fn careless_home(sandbox: &Sandbox) -> PathBuf {
     let home = sandbox.scratch("home");
     for dir in ["leak", "hooks", ".config/containers"] {
@@ -59,7 +59,7 @@ fn careless_home(sandbox: &Sandbox) -> PathBuf {
     fs::write(home.join("hooks/hook.json"), at(HOOK)).unwrap();
     fs::write(home.join(".config/containers/mounts.conf"), at("HOME/leak:/run/leak-subscription\n")).unwrap();
     let init = podman(&["info", "--format", "{{.Host.Conmon.Path}}"]);
-    // Not an init at all: a container that started it would not live.
+    // This is not an init: a container that started it would fail.
     fs::copy(init.trim(), home.join("init")).unwrap();
     let conf = sandbox.config_home().join("containers");
     fs::create_dir_all(conf.join("containers.conf.d")).unwrap();
@@ -68,7 +68,7 @@ fn careless_home(sandbox: &Sandbox) -> PathBuf {
     home
 }
 
-/// `sandboxc` of somebody with that home, whose storage is where it always was.
+/// `sandboxc` as a user with that home directory, with the usual storage.
 fn of(home: &Path, mut command: Command) -> Command {
     let data = PathBuf::from(std::env::var_os("HOME").unwrap()).join(".local/share");
     command.env("HOME", home).env("XDG_DATA_HOME", data);
@@ -98,7 +98,7 @@ fn nothing_of_the_hosts_podman_defaults_reaches_the_command() {
         }
         assert!(!out.lines().any(|line| line == "77"), "{identity}: the limit of open files is the host's:\n{out}");
         assert!(!home.join("hook-ran").exists(), "{identity}: a hook ran");
-        // The twin: where podman keeps its records is the host's to say.
+        // The host still configures where podman stores its data.
         assert!(
             fs::metadata(home.join("events.log")).is_ok_and(|meta| meta.len() > 0),
             "{identity}: events are elsewhere"
@@ -106,7 +106,7 @@ fn nothing_of_the_hosts_podman_defaults_reaches_the_command() {
     }
 }
 
-/// Shared namespaces make a start fail that asks for others, so they are tried one by one.
+/// A start with shared namespaces fails for requests that need private ones, so they are tried one by one.
 #[test]
 fn no_namespace_is_shared_because_a_default_says_so() {
     let sandbox = Sandbox::new();
@@ -128,7 +128,7 @@ fn no_namespace_is_shared_because_a_default_says_so() {
     }
 }
 
-/// conmon, pasta and podman's pause process live for as long as the sandbox or longer, and keep what they were started with.
+/// conmon, pasta and podman's pause process live as long as the sandbox or longer, and keep their environment.
 #[test]
 fn no_helper_of_podmans_keeps_the_callers_environment() {
     let sandbox = Sandbox::alone_with(REPO, &format!("{SERVER}defaults: {{secrets: {{TOKEN: !env CANARY}}}}\n"));
@@ -159,7 +159,7 @@ fn no_helper_of_podmans_keeps_the_callers_environment() {
     assert!(helpers.iter().any(|helper| helper.starts_with("pasta")), "{helpers:?}");
 }
 
-/// A podman that does not read our file of defaults, as one might that knows another way.
+/// A podman that ignores our file of defaults, as another version might.
 const DEAF: &str = r#"#!/bin/sh
 unset CONTAINERS_CONF_OVERRIDE
 for word; do
@@ -203,13 +203,13 @@ fn a_container_that_is_not_what_the_plan_says_never_runs_the_command() {
             let mounts = if keys == "mounts.conf" { subscriptions.as_str() } else { "" };
             fs::write(home.join(".config/containers/mounts.conf"), mounts).unwrap();
             let keys = if keys == "mounts.conf" { "" } else { keys }.replace("HOME", home.to_str().unwrap());
-            // podman's own defaults that a plan has not; each case adds to them.
+            // Defaults of podman that differ from the plan; each case adds some.
             let own = ["default_capabilities = []\n", "default_sysctls = []\n"];
             let own = own.into_iter().filter(|line| line.split(' ').next().is_some_and(|key| !keys.contains(key)));
             fs::write(&conf, format!("[containers]\n{}{keys}\n", own.collect::<String>())).unwrap();
             of(&home, sandbox.command(&["run", "--", "touch", "ran"])).env("PATH", &path).output().unwrap()
         };
-        // Who the command is makes no difference to what is compared, so root is asked about a few.
+        // The identity does not change what is compared, so only a few cases use root.
         let most = if identity == "root" { 3 } else { cases.len() };
         for (keys, named) in cases.into_iter().take(most) {
             let output = run(keys);
@@ -218,14 +218,14 @@ fn a_container_that_is_not_what_the_plan_says_never_runs_the_command() {
             assert!(said.contains(named) && said.contains("the command was not started"), "{identity}: {keys}: {said}");
             assert!(!sandbox.repo().join("ran").exists(), "{identity}: {keys}: it ran");
         }
-        // The twin: the same podman, where nothing differs.
+        // The same podman, with nothing that differs.
         let output = run("# nothing");
         assert_eq!(code(&output), 0, "{identity}: {}", text(&output.stderr));
         assert!(sandbox.repo().join("ran").exists());
     }
 }
 
-/// podman's own files of a container are in the host's memory, and root inside could fill it through them.
+/// podman's own files of a container are in the host's memory, and root inside could fill it with them.
 #[test]
 fn no_file_of_the_hosts_runtime_directory_can_be_written_from_inside() {
     for identity in ["host-user", "root"] {
@@ -241,7 +241,7 @@ fn no_file_of_the_hosts_runtime_directory_can_be_written_from_inside() {
     }
 }
 
-/// What an agent leaves in the workspace or at home is no way to privileges for whoever mounts it next.
+/// What an agent leaves in the workspace or at home does not give privileges to whoever mounts it next.
 #[test]
 fn the_workspace_and_the_home_are_mounted_without_devices_and_set_user_id() {
     for (identity, home) in [("host-user", "/home/agent"), ("root", "/root")] {
@@ -258,8 +258,8 @@ fn the_workspace_and_the_home_are_mounted_without_devices_and_set_user_id() {
     }
 }
 
-/// The router's and the forwarder's, which an agent can make work for it. Without a delegated controller they bind nobody,
-/// so what systemd was told is looked at.
+/// The limits of router and forwarder, which an agent can keep busy. Without delegated controllers they have no effect,
+/// so this checks what systemd was told.
 #[test]
 fn router_and_forwarder_have_limits_of_their_own() {
     for identity in ["host-user", "root"] {
@@ -294,7 +294,8 @@ fn router_and_forwarder_have_limits_of_their_own() {
     }
 }
 
-/// A vsock leads to the hypervisor, whatever network the sandbox is on. The kernel reads the lower half of the family alone.
+/// A vsock connects to the hypervisor, whatever the sandbox's network. The kernel only reads the lower half of the
+/// family.
 #[test]
 fn no_socket_to_the_hypervisor_can_be_made() {
     let program = r#"

@@ -1,4 +1,4 @@
-//! `decide` against what the running router and its name server do, for random names and ports.
+//! Compares `decide` with the running router and its name server, for random names and ports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::random::Random;
 
 const CASES: usize = 3000;
 
-/// Those of the rules, and one that no rule names.
+/// The ports of the rules, and one that no rule names.
 const PORTS: [u16; 6] = [443, 80, 22, 5432, 2222, 8443];
 
-/// Every way in which one rule can stand in another's way.
+/// Rules that interfere with each other in every way.
 const RULES: &str = "version: 1
 network:
   allow:
@@ -41,7 +41,7 @@ const LIMITS: &str = "  deny: [sub.example.org, '*.deep.example.org', {host: sha
     {host: static.example.com, ports: [22, 443]}, 'one.wild.example.org:22', {host: api2.example.org, ports: [80]}, 'git.example.net:2222']
 ";
 
-/// Asks about each `[name, port]` of a file, many at once, and writes what happened.
+/// Tries each `[name, port]` in a file, many in parallel, and writes the results.
 const PROBER: &str = r#"
 cases = json.loads(pathlib.Path("cases.json").read_text())
 def lookup(name):
@@ -60,7 +60,7 @@ def probe(case):
 with ThreadPoolExecutor(24) as pool:
     pathlib.Path("out.json").write_text(json.dumps(list(pool.map(probe, cases))))"#;
 
-/// A name near the rules: theirs, something below or above one, a neighbour, or no name at all.
+/// A name close to the rules: one of theirs, a name below, above or next to one, or an invalid name.
 fn name(random: &mut Random) -> String {
     const NAMES: [&str; 22] = [
         "api.example.com",
@@ -115,7 +115,7 @@ fn name(random: &mut Random) -> String {
         }
         8 => {
             let first = &mut labels[0];
-            // Glued to a label: neither the name nor a subdomain of it.
+            // Part of a longer label: neither the name nor a subdomain of it.
             first.insert_str(0, random.of(&["x", "not-", "1"]));
         }
         _ => match random.below(7) {
@@ -138,7 +138,7 @@ fn name(random: &mut Random) -> String {
     text
 }
 
-/// The policy, as sandboxc itself reads it.
+/// The policy, as sandboxc parses it.
 fn policy(sandbox: &Sandbox) -> Policy {
     let inputs = Inputs {
         repo_dir: sandbox.repo(),
@@ -153,22 +153,22 @@ fn policy(sandbox: &Sandbox) -> Policy {
     loaded.resolved.unwrap_or_else(|| panic!("{}", loaded.diagnostics.text(&loaded.sources, false))).policy
 }
 
-/// What is wrong with what was seen, if anything.
+/// What is wrong with the result, if anything.
 fn difference(policy: &Policy, name: &str, port: u16, seen: &Value) -> Option<String> {
     let decision = policy.decide(name, port);
     let allowed = |port| policy.decide(name, port).verdict == Verdict::Allow;
     let (dns, outcome) = (&seen[0], seen[1].as_str().unwrap_or("?"));
     let passed = match port {
         443 => outcome != "alert 112",
-        // A Host that is none may also be a malformed request.
+        // An invalid Host may also be a malformed request.
         80 => outcome != "403" && (outcome, decision.reason) != ("400", Reason::BadHost),
         _ => outcome == "open",
     };
-    // On the web, the router takes every connection and answers.
+    // On web ports, the router accepts every connection and responds.
     let answered = !matches!(port, 80 | 443) || !(outcome == "0" || outcome.starts_with('E'));
     let known = dns[0] == "NOERROR" && dns[1].as_str().is_some_and(|address| address.starts_with("127.0.1."));
     let as_said = match decision.reason {
-        // What is no host name the name server may know as something below an allowed one; the router refuses it.
+        // The name server may resolve an invalid host name below an allowed suffix; the router then refuses it.
         Reason::BadHost => true,
         _ if PORTS.into_iter().any(allowed) => known,
         _ => dns[0] == "NXDOMAIN",
@@ -194,7 +194,7 @@ fn the_router_and_its_name_server_do_what_decide_says() {
     assert_eq!(seen.len(), CASES);
     let different: Vec<String> =
         cases.iter().zip(&seen).filter_map(|((name, port), seen)| difference(&policy, name, *port, seen)).collect();
-    // Neither side may have said the same to everything.
+    // Neither side may always have the same result.
     let allowed = cases.iter().filter(|(name, port)| policy.decide(name, *port).verdict == Verdict::Allow).count();
     assert!((CASES / 5..CASES * 4 / 5).contains(&allowed), "{allowed}");
     assert!(

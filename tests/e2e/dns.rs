@@ -1,4 +1,4 @@
-//! What names resolve to inside, and that nothing leaves by asking.
+//! What names resolve to inside, and that queries cannot carry anything out.
 
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ show({"other": [dns("api.example.com", server=s, tcp=tcp, timeout=2)[0] for s in
 }
 
 //
-/// The proof is the log of the test internet's name server: nothing that the agent put into a question got there.
+/// The log of the test internet's name server proves it: nothing that the agent put into a query arrived there.
 #[test]
 fn nothing_leaves_in_a_dns_question() {
     let sandbox = Sandbox::alone();

@@ -1,4 +1,4 @@
-//! Hosts that are not as one would wish: a right result, or one clear line.
+//! Hosts with problems: the result is right, or there is one clear line.
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use crate::harness::{REPO, SERVER, Sandbox, code, left_over, podman, text};
 
-/// The one line that a failure is told in.
+/// The single line of an error.
 fn only_line(output: &Output) -> String {
     assert_eq!(code(output), 125, "{}", text(&output.stderr));
     let said = text(&output.stderr);
@@ -62,7 +62,8 @@ fn a_home_that_cannot_be_written_is_named_with_what_mends_it() {
     assert_eq!(code(&output), 0, "as it said: {}", text(&output.stderr));
 }
 
-/// `default_capabilities = []`, no logs, no image pulls, hooks that do not exist: nothing of it is relied on.
+/// `default_capabilities = []`, no logs, no image pulls, hooks that do not exist: sandboxc does not depend on any of
+/// it.
 #[test]
 fn a_hardened_containers_conf_changes_nothing() {
     let sandbox = Sandbox::new();
@@ -88,7 +89,7 @@ fn a_full_runtime_directory_and_a_podman_that_is_missing_are_one_line() {
     let sandbox = Sandbox::alone();
     let said = only_line(&sandbox.command(&["run", "--", "true"]).env("PATH", "/nowhere").output().unwrap());
     assert!(said.contains("podman 5.4 or newer"), "{said}");
-    // An ordinary user cannot fill a tmpfs of the system's; one that takes no files is as near as it gets.
+    // An ordinary user cannot fill the system's tmpfs, so this uses a directory that accepts no files.
     let dir = sandbox.scratch("runtime");
     fs::create_dir(&dir).unwrap();
     fs::set_permissions(&dir, Permissions::from_mode(0o500)).unwrap();
@@ -113,7 +114,7 @@ fn a_privileged_default_in_containers_conf_gives_the_command_nothing() {
     }
 }
 
-/// podman's storage on a disk of its own, 64 MB, with the images of the other one.
+/// podman's storage on a separate 64 MB disk, with the images of the usual one.
 struct Small {
     sandbox: Sandbox,
     conf: PathBuf,
@@ -123,7 +124,7 @@ const SMALL: &str = "/run/small";
 
 impl Small {
     fn new() -> Self {
-        // Root inside, since shifted ids would copy the image.
+        // Root inside, since mapped ids would copy the image.
         let sandbox = Sandbox::alone_with(&format!("{REPO}identity: root\n"), SERVER);
         assert!(
             Path::new(SMALL).is_dir(),
@@ -136,7 +137,7 @@ impl Small {
              [storage.options]\nadditionalimagestores = [{images:?}]\n"
         );
         fs::write(&conf, text_of).unwrap();
-        // Before there is anything that cleans up at its end, which removes all that this storage has.
+        // Created before anything with a cleanup, since this removes everything in this storage.
         let mut info = Command::new("podman");
         info.args(["info", "--format", "{{.Store.GraphRoot}}"]).env("CONTAINERS_STORAGE_CONF", &conf);
         assert_eq!(text(&info.output().unwrap().stdout).trim(), format!("{SMALL}/storage"));
@@ -154,7 +155,7 @@ impl Small {
         text(&output.stdout)
     }
 
-    /// Fills the disk but for some bytes.
+    /// Fills the disk except for some bytes.
     fn fill(&self, but: usize) {
         let path = Path::new(SMALL).join("fill");
         let mut file = fs::File::create(&path).unwrap();
@@ -214,7 +215,7 @@ fn a_full_storage_is_one_line_and_nothing_is_left_once_there_is_room() {
     assert_eq!((code(&again), text(&again.stdout)), (0, "here\n".to_owned()), "{}", text(&again.stderr));
 }
 
-/// A clock that jumped between the start of a session and now, in both directions; the virtual machine's really jumps.
+/// A clock that jumped since the start of a session, in both directions; in the virtual machine, it really jumps.
 #[test]
 fn a_session_from_the_future_or_from_long_ago_is_listed_and_not_taken_for_dead() {
     let sandbox = Sandbox::alone();
@@ -241,7 +242,7 @@ fn a_session_from_the_future_or_from_long_ago_is_listed_and_not_taken_for_dead()
     assert_eq!(live.end(), "");
 }
 
-/// Containers, pods, networks and volumes of other tools that look like ours, or are in the way.
+/// Containers, pods, networks and volumes of other tools that look like ours, or have conflicting names.
 #[test]
 fn what_other_tools_left_behind_is_neither_removed_nor_in_the_way() {
     let sandbox = Sandbox::alone();

@@ -1,4 +1,4 @@
-//! Exit codes, streams, timeouts, and that nothing is left.
+//! Exit codes, streams, timeouts, and cleanup.
 
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -55,7 +55,7 @@ fn a_timeout_ends_the_container_and_keeps_what_was_printed() {
 #[test]
 fn ten_megabytes_go_through_unchanged() {
     let sandbox = Sandbox::new();
-    // Every byte value, no period that a buffer size divides.
+    // All byte values, with a period that does not divide any buffer size.
     let input: Vec<u8> = (0..10 * 1024 * 1024_u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
     let output = sandbox.feed(&["run", "--", "cat"], &input);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));

@@ -1,4 +1,4 @@
-//! What the agent leaves behind for the host to execute, and what of the host it may not reach by it.
+//! What the agent leaves behind for the host to execute, and what it must not reach that way.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::harness::{Sandbox, code, text};
 fn what_the_host_may_execute_later_is_named_at_the_end() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo();
-    // Hooks and config of the workspace's own repository are protected; these are of others.
+    // Hooks and config of the workspace's own repository are protected; these belong to others.
     for dir in ["objects", "refs/heads"] {
         fs::create_dir_all(repo.join(".git").join(dir)).unwrap();
     }

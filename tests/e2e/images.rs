@@ -1,4 +1,4 @@
-//! Images that the repo describes, and ours.
+//! Images from repos, and sandboxc's own.
 
 use crate::harness::{Sandbox, code, text};
 
@@ -8,7 +8,7 @@ fn a_repos_containerfile_is_built_and_runs_and_a_changed_one_is_another_image() 
     let config = "version: 1\nimage: {containerfile: Containerfile}\n";
     std::fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), config).unwrap();
     let file = sandbox.repo().join(".sandboxc/Containerfile");
-    // Images stay in the storage of the test host; this run's are new ones all the same.
+    // Images stay in the storage of the test host, so this run uses new ones.
     let unique = sandbox.repo().display().to_string();
     let write = |marker: &str| {
         std::fs::write(&file, format!("ARG BASE\nFROM ${{BASE}}\n# {unique}\nRUN echo {marker} > /marker\n")).unwrap();

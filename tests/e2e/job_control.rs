@@ -1,8 +1,8 @@
-//! Terminals, and who is in their foreground.
+//! Terminals, and which process group is in the foreground.
 
 use crate::harness::{Sandbox, code, left_over, text};
 
-/// Runs a Python program that has `argv` of a session on a terminal in `sys.argv[1:]`.
+/// Runs a Python program with the arguments of a session on a terminal in `sys.argv[1:]`.
 fn on_a_terminal(sandbox: &Sandbox, program: &str, script: &str) -> String {
     let run = sandbox.command(&[]);
     let mut command = std::process::Command::new("python3");
@@ -59,7 +59,7 @@ print(end(pid))"
     assert_eq!(on_a_terminal(&sandbox, &program, script), "5\n");
 }
 
-/// `sandboxc run -- agent | tee log`: the keyboard's Ctrl-C goes to the whole group, and podman must not end by it.
+/// `sandboxc run -- agent | tee log`: Ctrl-C goes to the whole process group, and must not end podman.
 #[test]
 fn an_interrupt_reaches_the_command_when_only_stdin_is_a_terminal() {
     let sandbox = Sandbox::new();
@@ -113,7 +113,8 @@ print(end(pid))"
     assert_eq!(on_a_terminal(&sandbox, &program, "echo ready; read line; echo went $line; exit 6"), "6\n");
 }
 
-/// `timeout` makes a background group in a script, and job control stops whoever touches a terminal from there.
+/// In a script, `timeout` creates a background process group, and job control stops processes that use the terminal
+/// there.
 #[test]
 fn under_timeout_in_a_script_on_a_terminal_the_command_runs_and_is_ended_in_time() {
     let sandbox = Sandbox::alone();
@@ -134,7 +135,7 @@ print(end(pid))"
     assert_eq!(left_over(), [""; 0]);
 }
 
-/// A shell that starts its arguments as a job in the background, then does what it is told.
+/// A shell that starts its arguments as a background job, and then follows instructions.
 const SHELL: &str = "
 import os, signal, sys, termios
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -194,7 +195,7 @@ print(end(pid))"
     }
 }
 
-/// Everything that was written is shown, also to a terminal that takes its time.
+/// All output is shown, also on a slow terminal.
 #[test]
 fn a_slow_screen_loses_nothing() {
     let sandbox = Sandbox::new();

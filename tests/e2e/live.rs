@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::{Sandbox, json, podman, probe, text, unique};
 
-/// Its shell reads scripts from our pipe and tells where each ends. Ends when dropped.
+/// Its shell reads scripts from a pipe and reports the end of each. Stopped when dropped.
 pub struct Live {
     child: Child,
     to: Option<ChildStdin>,
@@ -38,7 +38,7 @@ impl Live {
         live
     }
 
-    /// Exit code and stdout of a script.
+    /// The exit code and stdout of a script.
     pub fn try_sh(&mut self, script: &str) -> (i32, String) {
         let quoted = script.replace('\'', r"'\''");
         let line = format!("sh -c '{quoted}' </dev/null; printf '\\n\\001END %d\\n' $?\n");
@@ -55,27 +55,27 @@ impl Live {
         }
     }
 
-    /// The stdout of a script, which must end well.
+    /// The stdout of a script, which must succeed.
     pub fn sh(&mut self, script: &str) -> String {
         let (code, out) = self.try_sh(script);
         assert!(code == 0, "{code}: {script}: {out}\n{}", self.stderr());
         out
     }
 
-    /// The last line of what a Python program prints, as JSON; `probe.py` stands before it.
+    /// The last line printed by a Python program, as JSON. `probe.py` is prepended to it.
     pub fn probe(&mut self, program: &str) -> Value {
         let quoted = probe(program).replace('\'', r"'\''");
         json(&self.sh(&format!("python3 -c '{quoted}'")))
     }
 
-    /// Ends it, and gives everything that came on stderr.
+    /// Stops the session, and returns everything from stderr.
     pub fn end(mut self) -> String {
         drop(self.to.take());
         let _ = self.child.wait();
         self.stderr()
     }
 
-    /// Runs a script that the session does not survive, and gives everything that came on stderr.
+    /// Runs a script that ends the session, and returns everything from stderr.
     pub fn ended_by(mut self, script: &str) -> String {
         self.to.as_mut().unwrap().write_all(format!("{script}\n").as_bytes()).unwrap();
         let status = self.child.wait().unwrap();
@@ -83,12 +83,12 @@ impl Live {
         self.stderr()
     }
 
-    /// What came on stderr so far.
+    /// The stderr so far.
     pub fn stderr(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
-    /// The container of the session with this role and name.
+    /// The session's container with this role and name.
     pub fn container(&self, role: &str, name: &str) -> String {
         let session = format!("label=io.sandboxc.session={}", self.session);
         let role = format!("label=io.sandboxc.role={role}");

@@ -1,4 +1,4 @@
-//! No user namespaces inside: what they would open, what stays possible, and whom it does not concern.
+//! No user namespaces inside: what they would permit, what still works, and who is not affected.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,8 @@ use crate::quadlet_live::{Installed, repo as unit_repo};
 
 const IDENTITIES: [&str; 2] = ["host-user", "root"];
 
-/// Makes a mount namespace without the mounts, and renames what they hold by descriptors of the directories: a mount point
-/// cannot be renamed only where it is one. Prints what went through.
+/// Creates a mount namespace without the protecting mounts, and renames protected paths by descriptors of their
+/// directories: a mount point cannot be renamed only in a namespace where it is one. Prints what succeeded.
 const MOVE: &str = r#"
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -30,7 +30,7 @@ for at, name in [(git, "hooks"), (git, "config"), (top, ".sandboxc")]:
         print(error.errno)
 "#;
 
-/// The same attack, and what else must not be possible.
+/// The same attack, and other things that must be impossible.
 fn attack() -> String {
     format!(
         "python3 -c '{MOVE}' | sort -u; unshare -U true 2>/dev/null && echo MADE; \
@@ -60,7 +60,7 @@ fn protected_paths_do_not_move() {
             text(&output.stderr)
         );
         assert_eq!(text(&output.stderr), "", "{identity}");
-        // Nor by what podman starts in it later, nor in a process that was there before.
+        // Also for processes that podman starts later, and for those that existed before.
         let mut live = sandbox.start(&[]);
         let name = live.container("agent", "agent");
         assert!(podman(&["exec", &name, "sh", "-c", "unshare -U echo MADE 2>&1"]).contains("No space left"));
@@ -92,7 +92,7 @@ fn scripts_and_units_have_no_user_namespaces_either() {
     }
 }
 
-/// The limit is the pod's own, in podman's usual namespace too, which identity root once was in.
+/// The limit belongs to the pod, and not to podman's usual namespace, which identity root once shared.
 #[test]
 fn other_containers_of_the_user_and_the_user_keep_theirs() {
     let image = "localhost/sandboxc-base-agent:test";
@@ -112,7 +112,7 @@ fn other_containers_of_the_user_and_the_user_keep_theirs() {
     }
 }
 
-/// 109 of them inside once left the user on the host none.
+/// 109 of them inside once left none for the user on the host.
 #[test]
 fn the_user_keeps_instances_of_inotify() {
     let take = "
@@ -142,13 +142,13 @@ fn the_forwarder_keeps_nothing_of_the_gate() {
                 let line = status.lines().find_map(|line| line.strip_prefix(&format!("{set}:"))).unwrap();
                 u64::from_str_radix(line.trim(), 16).unwrap()
             };
-            // CAP_SYS_RESOURCE is 24. The bounding set gives nothing to a process that cannot gain privileges.
+            // CAP_SYS_RESOURCE is 24. The bounding set does not help a process that cannot gain privileges.
             for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
                 assert_eq!(bits(set) & (1 << 24), 0, "{set}: {status}");
             }
             assert!(status.contains("NoNewPrivs:\t1"), "{status}");
         }
-        // And nothing in it writes the limits back.
+        // Nothing inside can raise the limits again.
         let write = "echo 5 >/proc/sys/user/max_user_namespaces && echo RAISED";
         assert!(
             !podman(&["exec", "--user", "1000", &live.container("agent", "agent"), "sh", "-c", write])

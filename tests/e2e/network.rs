@@ -1,10 +1,10 @@
-//! What gets out and what does not, from inside the sandbox: by name, by port, by address.
+//! What can and cannot leave the sandbox: by name, by port, by address.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Sandbox, internet_log, internet_log_end};
 
-/// The port on the router that leads to `db.example.net:5432`, the first named port of the harness's config.
+/// The router's port for `db.example.net:5432`, the first named port of the harness's config.
 const FIRST_NAMED: u16 = 20_000;
 
 #[test]
@@ -64,8 +64,8 @@ show({"status": status, "body": json.loads(body), "twin": get("api.example.com",
     never_reached(start);
 }
 
-/// Neither the addresses of the denied names were connected to, nor did one of them arrive as SNI or Host. No config
-/// of this suite allows them.
+/// Nobody connected to the addresses of the denied names, and none of them arrived as SNI or Host. No config of this
+/// suite allows them.
 fn never_reached(start: usize) {
     let log = internet_log("access.log", start);
     for sign in ["203.0.113.12:", "203.0.113.66:", "\"denied.example.com\"", "\"evil.example\""] {
@@ -118,7 +118,7 @@ show({"443": [talk(data, WEB, 443, close=True).decode("latin-1") for data in raw
     );
     for one in seen["443"].as_array().unwrap() {
         let text = one.as_str().unwrap();
-        // An alert record, a reset or nothing; never what a server would say.
+        // An alert record, a reset or nothing; never a server's response.
         assert!(text.is_empty() || text.starts_with('\u{15}') || text == "ECONNRESET", "{seen}");
     }
     for one in seen["80"].as_array().unwrap() {
@@ -210,7 +210,7 @@ show({{"router": ROUTER, "open": [port for port, word in zip(ports, found) if wo
         assert_eq!(one, "ECONNREFUSED", "{seen}");
     }
     assert_eq!(seen["twin"], "api.example.com");
-    // The host's service is there all the same.
+    // The host's service is running.
     let here = std::net::TcpStream::connect("127.0.0.1:8888");
     assert!(here.is_ok(), "{here:?}");
 }

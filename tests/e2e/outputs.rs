@@ -1,4 +1,4 @@
-//! What we write for a person: never where the sandbox writes, through no link, without waiting.
+//! Files that sandboxc writes for the user: never where the sandbox can write, through no link, and without blocking.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::harness::{REPO, SERVER, Sandbox, code, text};
 
-/// Both identities, since root inside may do more to a file.
+/// Both identities, since root inside can do more to a file.
 fn both() -> [Sandbox; 2] {
     ["host-user", "root"].map(|identity| Sandbox::with(&format!("{REPO}identity: {identity}\n"), SERVER))
 }
@@ -86,7 +86,7 @@ fn a_compiled_tree_in_the_workspace_is_read_only_inside_wherever_it_was_copied()
             assert_eq!(own("run.sh"), fs::read(out.join("run.sh")).unwrap(), "{dir}");
             assert_eq!(own("plan.json"), fs::read(out.join("plan.json")).unwrap(), "{dir}");
         }
-        // And it is where `compile` may write.
+        // It is also where `compile` may write.
         let compiled = sandbox.command(&["compile", "-o", "compiled", "--", "true"]).output().unwrap();
         assert_eq!(code(&compiled), 0, "{}", text(&compiled.stderr));
     }

@@ -1,4 +1,4 @@
-//! What was checked is what is mounted: sources whose names somebody inside a sandbox can change.
+//! What was checked is what is mounted, even if somebody inside a sandbox can change the names of sources.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -9,7 +9,7 @@ use crate::compile::{compile, left};
 use crate::harness::{REPO, SERVER, Sandbox, code, left_over, text, unique, wait_until};
 use crate::quadlet_live::{Installed, property, systemctl};
 
-/// A workspace with `data`, mounted read-write at `/data`, and a directory of the host that nobody was given.
+/// A workspace with `data`, mounted read-write at `/data`, and a directory of the host that is not mounted.
 struct Ground {
     sandbox: Sandbox,
 }
@@ -30,7 +30,8 @@ impl Ground {
         Self { sandbox }
     }
 
-    /// A directory for the head of `PATH`, with a podman that runs a line before each call whose arguments match.
+    /// A directory for the front of `PATH`, with a podman that runs a shell line before each call whose arguments
+    /// match.
     fn podman_before(&self, pattern: &str, line: &str) -> PathBuf {
         let dir = self.sandbox.scratch("bin");
         let real = text(&Command::new("sh").args(["-c", "command -v podman"]).output().unwrap().stdout);
@@ -41,7 +42,7 @@ impl Ground {
         dir
     }
 
-    /// What an agent in the same workspace could do between our look and podman's: once, put something in place of a name.
+    /// What an agent in the same workspace could do between our check and podman's: replace a name, once.
     fn swap(&self, name: &str, new: &str) -> String {
         let (repo, private) = (self.sandbox.repo(), self.sandbox.scratch("private"));
         format!(
@@ -59,7 +60,7 @@ impl Ground {
 
 const LOOK: &str = "touch started; cat /data/* /conf; touch /data/written";
 
-/// Nothing ran, nothing was read or written outside, nothing is left.
+/// Nothing ran, nothing outside was read or written, and nothing is left behind.
 fn refused(ground: &Ground, output: &Output, word: &str) {
     let said = text(&output.stderr);
     assert_eq!((code(output), text(&output.stdout).as_str()), (125, ""), "{said}");
@@ -79,7 +80,7 @@ fn run_does_not_start_where_a_source_was_swapped_after_it_was_checked() {
             ("data", "mkdir data", "/data at /"),
             ("conf", "ln -s $private/key conf", "/conf at /"),
             ("conf", "cp $private/key conf", "/conf at /"),
-            // The watch on what we obey may be first, and give the new one another name.
+            // The watch may be faster, and rename the new one.
             (".sandboxc", "mkdir .sandboxc", ".sandboxc"),
         ] {
             let ground = Ground::new(identity);
@@ -95,7 +96,7 @@ fn run_does_not_start_in_a_workspace_that_the_sandbox_around_it_has_swapped() {
     let ground = Ground::new("host-user");
     let (repo, away) = (ground.sandbox.repo(), ground.sandbox.scratch("away"));
     let (repo, away) = (repo.display(), away.display());
-    // Everything that is mounted is there, so podman mounts it.
+    // All sources exist, so podman mounts them.
     let line = format!("[ -e {away} ] || {{ mv {repo} {away}; ln -s private {repo}; cp -r {away}/. {repo}/; }}");
     refused(&ground, &ground.run(&ground.podman_before("*'kube play'*", &line), LOOK), "the command was not started");
     assert!(ground.sandbox.scratch("private/data/file").exists());
@@ -151,7 +152,7 @@ impl Ground {
     }
 }
 
-/// What scripts have in the user's runtime directory.
+/// The directories of scripts in the user's runtime directory.
 fn runtime_leftovers() -> Vec<String> {
     let dir = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap());
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -196,7 +197,7 @@ fn a_script_mounts_what_it_has_looked_at_whatever_its_name_is_then() {
         let repo = ground.sandbox.repo();
         assert!(repo.join("away/written").exists() && !repo.join("data/written").exists());
 
-        // A link there is where the source is mounted on itself, and leads nowhere inside.
+        // The source is mounted on itself, so the link refers to that mount.
         let ground = Ground::new(identity);
         let bin = ground.podman_before("*'kube play'*", &ground.swap("data", "ln -s $private data"));
         refused(&ground, &ground.script(Some(&bin)).1.output().unwrap(), "could not be set up");

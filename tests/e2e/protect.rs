@@ -1,4 +1,4 @@
-//! What of the workspace stays read-only, by every way of starting it, and what of that does not hold.
+//! Protected paths, with every way to start a sandbox, and the limits of that protection.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::harness::{REPO, SERVER, Sandbox, code, text};
 use crate::quadlet_live::{Installed, repo as unit_repo};
 
-/// A repository as git makes it.
+/// A repository, as git creates it.
 fn git_init(dir: &Path) {
     for args in [
         &["init", "-q"][..],
@@ -24,7 +24,7 @@ fn git(dir: &Path, args: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Each line is tried; those that work are printed.
+/// Tries each line, and prints those that succeed.
 const ATTEMPTS: &str = "
 echo x >ci/other && git add ci/other && git -c user.name=x -c user.email=x@x commit -qm y && git log --oneline | wc -l
 while read -r attempt; do sh -c \"$attempt\" >/dev/null 2>&1 && echo \"WORKED $attempt\"; done <<'END'
@@ -109,7 +109,8 @@ fn the_script_and_the_units_protect_the_same() {
     assert!(installed.gone(), "left: {}", installed.left());
 }
 
-/// A file that the host renames over takes the mount on the old one with it. Settings that git acts on end the session then.
+/// If the host replaces a file by renaming, the mount on the old file disappears. Settings that git acts on then end
+/// the session.
 #[test]
 fn what_the_host_replaces_is_watched_from_then_on() {
     let sandbox = Sandbox::new();

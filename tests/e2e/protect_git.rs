@@ -1,5 +1,5 @@
-//! Attacks on what git on the host obeys, as either identity, each with git on the host as the judge, and the ordinary
-//! work that must go on.
+//! Attacks on what git on the host uses, with both identities. git on the host shows whether they succeed. Also the
+//! ordinary work that must still be possible.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::harness::{REPO, SERVER, Sandbox, code, text};
 
 const IDENTITIES: [&str; 2] = ["host-user", "root"];
 
-/// Who acts in the tests' commits.
+/// The author of the tests' commits.
 const AS: &str = "-c user.name=x -c user.email=x@x";
 
-/// A repo of an identity, with one commit in it.
+/// A repo with an identity, and one commit in it.
 fn sandbox(identity: &str, more: &str) -> Sandbox {
     let sandbox = Sandbox::with(&format!("{REPO}identity: {identity}\n{more}"), SERVER);
     fs::create_dir_all(sandbox.repo().join("src")).unwrap();
@@ -22,14 +22,14 @@ fn sandbox(identity: &str, more: &str) -> Sandbox {
     sandbox
 }
 
-/// A shell line of the person whose machine it is, in the repo.
+/// A shell script of the machine's owner, in the repo.
 fn host(sandbox: &Sandbox, line: &str) -> String {
     let mut command = Command::new("sh");
     let output = command.args(["-c", line]).current_dir(sandbox.repo()).stdin(Stdio::null()).output().unwrap();
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// True if git on the host executes what the command has planted: `evil`, which leaves a mark outside.
+/// Whether git on the host executes what the command planted: `evil`, which leaves a mark outside.
 fn is_executed(sandbox: &Sandbox, directories: &[&str]) -> bool {
     for directory in directories {
         for line in ["git status", "git log -1", "git diff"] {
@@ -39,7 +39,7 @@ fn is_executed(sandbox: &Sandbox, directories: &[&str]) -> bool {
     sandbox.scratch("mark").exists()
 }
 
-/// A shell function that writes git's settings that leave the mark.
+/// A shell function that writes git settings that leave the mark.
 fn evil(sandbox: &Sandbox) -> String {
     let mark = sandbox.scratch("mark");
     format!(
@@ -49,7 +49,7 @@ fn evil(sandbox: &Sandbox) -> String {
     )
 }
 
-/// What happens to a command that plants something and would go on for a minute.
+/// What happens to a command that plants something and would continue for a minute.
 fn ends(sandbox: &Sandbox, script: &str) -> Output {
     let since = Instant::now();
     let output = sandbox.run(&["sh", "-c", &format!("{}{script}\nsleep 60", evil(sandbox))]);
@@ -108,7 +108,7 @@ fn a_gitlink_with_settings_of_its_own_ends_the_session() {
     }
 }
 
-/// Everything that git uses besides its own config: each line is tried; those that work are printed.
+/// Tries each line about what git uses besides its own config, and prints those that succeed.
 const ATTEMPTS: &str = "
 echo x >>shared.gitconfig
 mv shared.gitconfig old
@@ -157,7 +157,7 @@ fn everything_that_git_uses_is_held() {
     }
 }
 
-/// What is not there yet cannot be held: it is given another name, and the session ends.
+/// A missing file cannot be protected: it is renamed, and the session ends.
 #[test]
 fn a_missing_file_that_git_includes_ends_the_session_when_it_appears() {
     let sandbox = sandbox("host-user", "");
@@ -167,7 +167,8 @@ fn a_missing_file_that_git_includes_ends_the_session_when_it_appears() {
     assert!(!is_executed(&sandbox, &["."]));
 }
 
-/// One session makes a second name of a file that only the next one protects, and that one would write through it.
+/// One session creates a second name of a file that only the next session protects, and which that one could write
+/// through it.
 #[test]
 fn a_hard_link_made_before_is_refused_afterwards() {
     for identity in IDENTITIES {
@@ -191,7 +192,7 @@ fn where_there_is_no_repository_and_no_config_nobody_inside_makes_one() {
                         mv .git other 2>/dev/null && echo MOVED; rmdir .git 2>/dev/null && echo REMOVED; git init -q new && echo fine";
         assert_eq!(sandbox.sh(attempts), "fine\n", "{identity}");
         assert_eq!(fs::read_dir(sandbox.repo().join(".git")).unwrap().count(), 0);
-        // A `.sandboxc` that the command made would be obeyed by the next run.
+        // The next run would use a `.sandboxc` that the command created.
         fs::remove_dir_all(sandbox.repo().join(".sandboxc")).unwrap();
         let attempts = "mkdir .sandboxc 2>/dev/null && echo MADE; echo 'version: 1' >.sandboxc/sandbox.yaml && echo WRITTEN; \
                         mv .sandboxc x && echo MOVED; true";
@@ -199,7 +200,7 @@ fn where_there_is_no_repository_and_no_config_nobody_inside_makes_one() {
         assert_eq!((code(&output), text(&output.stdout)), (0, String::new()), "{}", text(&output.stderr));
         assert!(sandbox.repo().join(".sandboxc").is_dir());
     }
-    // The twin: the person says what holds from the next run on.
+    // The user decides what applies from the next run on.
     let sandbox = Sandbox::new();
     fs::remove_dir_all(sandbox.repo().join(".sandboxc")).unwrap();
     assert_eq!(code(&sandbox.run(&["true"])), 0);
@@ -227,7 +228,7 @@ mkdir -p deep/er/than/four/levels .vscode && git init -q deep/er/than/four/level
         "{said}"
     );
     assert!(!said.contains("removed") && !said.contains("ALARM"), "{said}");
-    // And again, with the twenty thousand there from the start.
+    // Again, with twenty thousand files from the start.
     let output = sandbox.run(&["sh", "-c", "echo '{\"x\": 1}' >.vscode/tasks.json; git init -q a29/y"]);
     let said = text(&output.stderr);
     assert!(said.contains("changed .vscode/tasks.json") && said.contains("a29/y/.git\n"), "{said}");

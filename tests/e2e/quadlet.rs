@@ -1,4 +1,4 @@
-//! Quadlet units through the real generator and `systemd-analyze`.
+//! Quadlet units with the real generator and `systemd-analyze`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn installed_podman() -> Podman {
     podman(&["--version"]).parse().unwrap()
 }
 
-/// As many services as units, and systemd has nothing to say about them. Gives the agent's.
+/// There are as many services as units, and systemd does not complain about them. Returns the agent's.
 fn check(dir: &Path, scratch: &Path) -> String {
     let services = Generator::installed().check(dir);
     let _ = fs::remove_dir_all(scratch);
@@ -23,7 +23,7 @@ fn check(dir: &Path, scratch: &Path) -> String {
     for (name, text) in &services {
         fs::write(scratch.join(name), text).unwrap();
     }
-    // What systemd reads without Quadlet.
+    // Units that systemd reads without Quadlet.
     for entry in fs::read_dir(dir).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         if [".service", ".target", ".timer"].iter().any(|kind| name.ends_with(kind)) {
@@ -34,7 +34,7 @@ fn check(dir: &Path, scratch: &Path) -> String {
     agent_of(services)
 }
 
-/// `systemd-analyze verify` of every unit in a directory.
+/// `systemd-analyze verify` for every unit in a directory.
 fn verify(dir: &Path) {
     let units = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let output = Command::new("systemd-analyze")
@@ -58,7 +58,7 @@ fn every_examples_units_pass_the_real_generator_and_systemd() {
     let scratch = scratch();
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples");
     for example in EXAMPLES {
-        // The golden ones, written for the floor, and fresh ones for the podman that is here.
+        // The golden ones, written for the oldest version, and new ones for the installed podman.
         check(&root.join(example).join("quadlet/default"), &scratch.path().join("services"));
         let out = scratch.path().join(example);
         let name: &[&str] = if ["full", "inspect"].contains(&example) { &["--name", example] } else { &[] };

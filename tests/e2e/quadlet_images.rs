@@ -1,4 +1,4 @@
-//! Units that build the repo's image, under the real user manager.
+//! Units that build the repo's image, with the real user manager.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::quadlet_live::{Installed, SERVER, journal, property, systemctl};
 
 const REPO: &str = "version: 1\nimage: {containerfile: Containerfile}\ncommand: [sh, -c, \"cp /marker marker\"]\n";
 
-/// A repo whose image is one that nobody has built before.
+/// A repo with an image that has never been built before.
 fn sandbox(run: &str) -> Sandbox {
     let sandbox = Sandbox::with(REPO, SERVER);
     write(&sandbox, &format!("FROM localhost/sandboxc-base-agent:test\n# {}\nRUN {run}\n", unique()));
@@ -22,7 +22,7 @@ fn build_of(installed: &Installed) -> String {
     installed.agent.replace("-agent.service", "-image-build.service")
 }
 
-/// The tag that the installed set is for.
+/// The tag that the installed units use.
 fn tag(installed: &Installed) -> String {
     let files = fs::read_dir(installed.place()).unwrap().map(|entry| entry.unwrap().path());
     let build = files.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "build")).unwrap();
@@ -40,7 +40,7 @@ fn a_start_builds_what_was_reviewed_once_and_then_never_again() {
     let (tag, marker) = (tag(&installed), installed.sandbox.repo().join("marker"));
     let said = installed.install();
     assert!(text(&said.stderr).contains("the first start builds it"), "{}", text(&said.stderr));
-    // What is in the workspace by now is not what was compiled.
+    // The workspace has changed since the units were compiled.
     write(&installed.sandbox, "FROM localhost/sandboxc-base-agent:test\nRUN echo changed >/marker\n");
     let output = installed.run();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -85,7 +85,7 @@ fn a_build_that_fails_starts_nothing() {
     assert!(!systemctl(&["is-active", &installed.agent]).status.success());
 }
 
-/// The network has no such registry: it would be asked in vain.
+/// The network has no such registry, so asking it would fail.
 #[test]
 fn an_image_of_a_registry_that_is_here_is_not_asked_for() {
     let image = format!("registry.example.com/{}:1", unique());
@@ -97,7 +97,7 @@ fn an_image_of_a_registry_that_is_here_is_not_asked_for() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(installed.sandbox.repo().join("started").exists());
     gone(&installed);
-    // The twin: without it the registry is asked, and nothing starts.
+    // Without the image, the registry is asked, and nothing starts.
     fs::remove_file(installed.sandbox.repo().join("started")).unwrap();
     assert!(!installed.run().status.success());
     assert!(!installed.sandbox.repo().join("started").exists());

@@ -128,7 +128,8 @@ fn an_entry_is_installed_by_its_name_and_its_schedule_starts_it() {
     assert!(!config_home().join("systemd/user").join(installed.agent.replace(".service", ".timer")).exists());
 }
 
-/// Parts start and end with each start of the agent's unit; systemd counts starts, and five in ten seconds are too many.
+/// Parts start and stop with the agent's unit. systemd counts starts, and more than five in ten seconds would be too
+/// many.
 #[test]
 fn only_the_agents_unit_has_a_limit_of_starts() {
     let installed = Installed::new("q-limit", &repo("true"));

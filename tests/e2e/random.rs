@@ -1,10 +1,10 @@
-//! Small and seeded randomness (splitmix64), the same on every machine.
+//! Small, seeded randomness (splitmix64), the same on every machine.
 
 /// A generator.
 pub struct Random(u64);
 
 impl Random {
-    /// From `SANDBOXC_TEST_SEED`, or always the same; the seed is printed, so that a failure can be had again.
+    /// Uses `SANDBOXC_TEST_SEED`, or a fixed seed. The seed is printed, so that a failure can be reproduced.
     pub fn seeded() -> Self {
         let seed = std::env::var("SANDBOXC_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_251_129);
         println!("SANDBOXC_TEST_SEED={seed}");
@@ -19,7 +19,7 @@ impl Random {
         usize::try_from((z ^ (z >> 31)) % u64::try_from(end).unwrap()).unwrap()
     }
 
-    /// True once in `n`.
+    /// True with a probability of 1 in `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

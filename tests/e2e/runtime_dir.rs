@@ -1,4 +1,4 @@
-//! A runtime directory that is full, and one whose lock somebody keeps.
+//! A runtime directory that is full, and one whose lock is held.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn runtime_dir() -> PathBuf {
     PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap())
 }
 
-/// Takes all room but `left` bytes, as a container can that writes to files of the host's that are mounted in it.
+/// Uses all space except `left` bytes, as a container can that writes to mounted files of the host.
 struct Full(PathBuf);
 
 impl Full {
@@ -28,7 +28,7 @@ impl Full {
 
 impl Drop for Full {
     fn drop(&mut self) {
-        // What is not there needs no removal.
+        // Missing files need no removal.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -77,7 +77,7 @@ fn one_that_fills_while_the_command_runs_ends_in_time_and_leaves_nothing() {
     assert_eq!(left_over(), [""; 0]);
 }
 
-/// A holder that does not let go: stopped, or stuck in something itself.
+/// A holder that does not release the lock: stopped, or stuck.
 #[test]
 fn a_registry_that_somebody_keeps_locked_ends_the_wait_by_time_and_by_signal() {
     let sandbox = Sandbox::alone();

@@ -1,4 +1,4 @@
-//! What a script shares with `run`: exit codes, signals, and that nothing is left.
+//! What a script has in common with `run`: exit codes, signals, and cleanup.
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,12 +37,12 @@ fn a_scripts_exit_code_says_whether_its_command_was_found() {
     }
 }
 
-/// `VOLUME` in an image makes podman create a volume without a name for each container.
+/// `VOLUME` in an image makes podman create an anonymous volume for each container.
 #[test]
 fn volumes_that_an_image_asks_for_end_with_the_sandbox() {
     let image = "localhost/e2e-with-volume:1";
     let sandbox = Sandbox::alone_with(&format!("{REPO}image: {image}\n"), SERVER);
-    // Others may have left some.
+    // Other tests may have left some.
     let anonymous = || everything().lines().filter(|line| line.len() == 64).count();
     let others = anonymous();
     let file = sandbox.scratch("Containerfile");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Sandbox, left_over, signal};
 
-/// A command that says `ready` first, then stays; what it prints later can be read from the result.
+/// A command that first prints `ready` and then stays. Its later output is in the result.
 fn ready(sandbox: &Sandbox, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = sandbox
         .command(&["run", "--", "sh", "-c", &format!("{script}; echo ready; while :; do sleep 0.1; done")])
@@ -56,7 +56,7 @@ fn term_and_hup_tear_down_at_any_time() {
         signal(child.id(), name);
         assert_eq!(child.wait().unwrap().code(), Some(expected));
         assert_eq!(left_over(), [""; 0], "after {name}");
-        // During the set-up too.
+        // Also during setup.
         for delay in [50, 400, 900] {
             let mut child = sandbox
                 .command(&["run", "--", "sleep", "60"])
@@ -72,7 +72,7 @@ fn term_and_hup_tear_down_at_any_time() {
     }
 }
 
-/// The name of a process may hold a line break; read by lines, the rest of it is another process.
+/// The name of a process may contain a line break. Parsed line by line, the rest would look like another process.
 #[test]
 fn an_interrupt_reaches_the_command_and_no_process_that_it_names() {
     let sandbox = Sandbox::new();
@@ -107,7 +107,7 @@ time.sleep(60)"
 #[test]
 fn usr1_and_quit_are_the_commands_and_it_goes_on() {
     let sandbox = Sandbox::alone();
-    // A helper of the command's must not end by a message for the command.
+    // A helper of the command must not be killed by a message for the command.
     let traps = "sleep 200 & trap 'echo usr1' USR1; trap 'echo usr2' USR2; trap 'echo quit' QUIT";
     let (mut child, mut reader) = ready(&sandbox, traps);
     for (name, expected) in [("USR1", "usr1\n"), ("USR2", "usr2\n"), ("QUIT", "quit\n")] {
@@ -123,7 +123,7 @@ fn usr1_and_quit_are_the_commands_and_it_goes_on() {
     signal(child.id(), "QUIT");
     assert_eq!(child.wait().unwrap().code(), Some(131), "twice ends the sandbox");
     assert_eq!(left_over(), [""; 0]);
-    // A command that does not handle it ends by it, as under `podman run`.
+    // A command that does not handle the signal is killed by it, as with `podman run`.
     let (mut child, _reader) = ready(&sandbox, "true");
     signal(child.id(), "USR1");
     assert_eq!(child.wait().unwrap().code(), Some(138));

@@ -1,4 +1,4 @@
-//! `sandboxc stop SESSION` of what no runner made: a script, a manifest played by hand, units.
+//! `sandboxc stop SESSION` for sessions without a runner: a script, a manifest played by hand, units.
 
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn a_session_that_was_played_by_hand_is_stopped() {
     assert_eq!(left(&hash), "");
 }
 
-/// By systemd, since what is removed behind its back counts as failed.
+/// With systemd, since a unit fails if its container is removed.
 #[test]
 fn a_session_of_units_is_stopped_by_systemd_and_is_no_failure() {
     let installed = Installed::new("q-stopped", &repo("exec sleep 300"));

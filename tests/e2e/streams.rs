@@ -1,4 +1,4 @@
-//! Long and live connections through the whole sandbox: forwarder, router, podman's network.
+//! Long and streamed connections through the whole sandbox: forwarder, router, podman's network.
 
 use serde_json::json;
 
@@ -25,7 +25,7 @@ show({"plain": plain, "tls": tls})"#,
     );
     for way in ["plain", "tls"] {
         assert_eq!(seen[way][0], 6, "{seen}");
-        // Sent 200 ms apart; buffered ones would all come with the last, a second later.
+        // Sent 200 ms apart. If they were buffered, all would arrive with the last one, a second later.
         assert!(seen[way][1].as_f64().unwrap() < 0.5, "{seen}");
     }
 }
@@ -69,7 +69,7 @@ fn a_trailing_dot_passes_certificate_checks_like_the_name_itself() {
 
 #[test]
 fn self_signed_and_foreign_certificates_are_the_clients_to_refuse() {
-    // The passthrough tier decrypts nothing, so the client sees the server's own certificate, good or bad.
+    // The passthrough tier does not decrypt anything, so the client sees the server's own certificate, good or bad.
     let repo = "version: 1\nnetwork: {allow: [self-signed.example.com, wrong-name.example.com, api.example.com]}\n";
     let seen = Sandbox::with(repo, crate::harness::SERVER).probe(
         r#"show([tls_get(f"{name}.example.com") for name in ("self-signed", "wrong-name")] + [tls_get("api.example.com")["sni"],

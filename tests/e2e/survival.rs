@@ -1,4 +1,4 @@
-//! What is left after the runner, or a part of a session, died at any moment: nothing, after `gc` or the next run.
+//! Cleanup after the runner, or a part of a session, died at any moment: nothing is left after `gc` or the next run.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::{REPO, Sandbox, code, left_over, podman, signal, text, wait_until};
 
-/// A session whose command is done only when it is ended.
+/// A session whose command runs until it is stopped.
 fn background(sandbox: &Sandbox, session: &str, script: &str) -> Child {
     let child = sandbox
         .command(&["run", "--session", session, "--", "sh", "-c", script])
@@ -38,7 +38,7 @@ fn gc(sandbox: &Sandbox, flags: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Processes of this user whose command line has all these words in it.
+/// Processes of this user whose command line contains all these words.
 fn processes(words: &[&str]) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -55,7 +55,7 @@ fn kill_all(words: &[&str]) {
     let found = processes(words);
     assert!(!found.is_empty(), "no process has {words:?}");
     for pid in found {
-        // One may end with another.
+        // One may end together with another.
         let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
     }
 }
@@ -66,7 +66,7 @@ fn wherever_the_runner_is_killed_gc_or_the_next_run_leaves_nothing() {
     gc(&sandbox, &[]);
     assert_eq!(left_over(), [""; 0], "before");
     for (index, point) in POINTS.into_iter().enumerate() {
-        // Only a limit makes the runner look at the created container before it starts.
+        // The runner only inspects the created container before the start if there is a limit.
         let limits = if point == "agent-created" { "resource_limits: {memory: 1g}\n" } else { "" };
         std::fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), format!("{REPO}{limits}")).unwrap();
         let output = sandbox.command(&["run", "--", "true"]).env("SANDBOXC_FAULT", point).output().unwrap();
@@ -159,7 +159,7 @@ fn after_a_restart_of_the_machine_the_names_tell_who_is_dead() {
     let args = ["run", "--session", "restarted", "--", "true"];
     let output = sandbox.command(&args).env("SANDBOXC_FAULT", "command-started").output().unwrap();
     assert_eq!(output.status.signal(), Some(9));
-    // What a restart does to the runtime directory, a tmpfs.
+    // What a reboot does to the runtime directory, a tmpfs.
     let registry = std::path::PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap()).join("sandboxc");
     std::fs::remove_dir_all(registry.join("restarted")).unwrap();
     std::fs::remove_file(registry.join(".lock")).unwrap();
@@ -168,7 +168,7 @@ fn after_a_restart_of_the_machine_the_names_tell_who_is_dead() {
     assert_eq!(left_over(), [""; 0], "the first run after it has cleaned up");
 }
 
-/// Kills parts of a running session, and what is left after it ends is nothing.
+/// Kills parts of a running session. Nothing is left when it has ended.
 #[test]
 fn parts_of_a_session_die_and_nothing_is_left() {
     let sandbox = Sandbox::alone();
@@ -213,7 +213,7 @@ fn without_its_router_or_forwarder_the_agent_reaches_nothing() {
     }
 }
 
-/// podman's clean-up of a container that ended by itself and a `pod rm` wait for each other until systemd gives up.
+/// podman's cleanup of a container that ended by itself, and a `pod rm`, wait for each other until systemd gives up.
 #[test]
 fn a_part_that_dies_right_before_the_end_does_not_delay_the_teardown() {
     let sandbox = Sandbox::alone();

@@ -1,10 +1,10 @@
-//! A terminal where there is one, none where there is none.
+//! A terminal if the caller has one, none otherwise.
 
 use std::process::{Command, Stdio};
 
 use crate::harness::{Sandbox, text};
 
-/// Runs sandboxc on a new pseudo-terminal of Python's and gives what appeared there, and the exit code.
+/// Runs sandboxc on a new pseudo-terminal with Python, and returns what appeared there, and the exit code.
 fn on_a_terminal(sandbox: &Sandbox, args: &[&str], typed: &str) -> (String, i32) {
     let program = "import os, pty, sys, select, fcntl, termios, struct
 typed = sys.argv[1].encode()

@@ -1,6 +1,6 @@
-//! Clients inside trust the session's CA for inspected hosts, and go on trusting the world for all others.
+//! Clients inside trust the session's CA for inspected hosts, and still trust the world's CAs for all others.
 //!
-//! A request that arrives at the test internet is the proof: a client that did not like the certificate sends none.
+//! A request that arrives at the test internet is the proof: a client that rejects the certificate sends none.
 
 use std::fs;
 use std::process::Command;
@@ -17,7 +17,8 @@ const INSPECTED: &str = "api.example.com";
 
 const PASSTHROUGH: &str = "sub.example.org";
 
-/// Each has a way of its own to find trust settings. `$U` is a URL; what a client makes of the answer does not matter.
+/// Each has its own way to find trust settings. `$U` is a URL. The test does not depend on how a client handles the
+/// response.
 const MATRIX: [(&str, &str); 21] = [
     ("curl", "curl -sSf $U"),
     ("wget", "wget -qO- $U"),
@@ -94,7 +95,7 @@ fn clients(identity: &str) -> Sandbox {
     )
 }
 
-/// What each client said whose request did not arrive, for both hosts in one session.
+/// The output of each client whose request did not arrive, for both hosts in one session.
 fn try_all(sandbox: &Sandbox, matrix: &[(&str, &str)]) -> Vec<String> {
     try_hosts(sandbox, &[(INSPECTED, "inspected"), (PASSTHROUGH, "passthrough")], matrix)
 }
@@ -142,8 +143,8 @@ fn try_hosts(sandbox: &Sandbox, hosts: &[(&str, &str)], matrix: &[(&str, &str)])
 }
 
 //
-/// variables that replace the system's store must not break passthrough hosts. R-96: npm. R-97: the JVM. R-98: HTTPS
-/// just works. R-100: no proxy variable is needed.
+/// variables that replace the system's store must not break passthrough hosts. R-96: npm. R-97: the JVM. R-98:
+/// HTTPS just works. R-100: no proxy variable is needed.
 #[test]
 fn every_client_reaches_inspected_and_passthrough_hosts() {
     let sandbox = clients("host-user");
@@ -152,7 +153,7 @@ fn every_client_reaches_inspected_and_passthrough_hosts() {
 }
 
 //
-/// Root's files are not mounted over, since it may install packages; variables do the same.
+/// Root's files are not mounted over, since root may install packages; variables have the same effect.
 #[test]
 fn root_inside_trusts_by_variables_and_can_renew_its_bundle() {
     let sandbox = clients("root");
@@ -163,7 +164,7 @@ fn root_inside_trusts_by_variables_and_can_renew_its_bundle() {
     assert_eq!(sandbox.sh(&format!("{renew}{INSPECTED}/x")), "200");
 }
 
-/// The twin: trust is for the session's CA and `extra_ca`, not for whoever answers.
+/// Clients trust the session's CA and `extra_ca`, but not any other server.
 #[test]
 fn a_client_without_the_bundle_refuses_and_the_ca_speaks_for_no_other_name() {
     let sandbox = clients("host-user");
@@ -176,7 +177,7 @@ fn a_client_without_the_bundle_refuses_and_the_ca_speaks_for_no_other_name() {
 }
 
 //
-/// The matrix can fail: a client whose variable the config sets itself reads that, and does not know the CA.
+/// The matrix can fail: a client whose variable the config sets itself uses that, and does not know the CA.
 #[test]
 fn a_variable_of_the_config_wins_and_points_elsewhere() {
     let sandbox = clients("host-user");
@@ -197,7 +198,7 @@ fn a_variable_of_the_config_wins_and_points_elsewhere() {
 }
 
 //
-/// gRPC reads its roots from a variable of its own, and speaks HTTP/2 only, which the test internet does not.
+/// gRPC reads its roots from its own variable, and only supports HTTP/2, which the test internet does not.
 #[test]
 fn grpc_trusts_the_session() {
     let sandbox = clients("host-user");
@@ -209,7 +210,7 @@ fn grpc_trusts_the_session() {
 }
 
 //
-/// A clock that is behind, in a time zone of its own.
+/// A clock that is behind, in its own time zone.
 #[test]
 fn a_fresh_certificate_is_valid_for_a_clock_that_is_behind() {
     let sandbox = clients("host-user");
@@ -222,7 +223,7 @@ fn a_fresh_certificate_is_valid_for_a_clock_that_is_behind() {
 }
 
 //
-/// the agent's side is public and read-only, and holds no key.
+/// the agent's side is public and read-only, and contains no key.
 #[test]
 fn the_agent_sees_the_certificate_and_no_key() {
     let sandbox = clients("root");
@@ -232,7 +233,7 @@ fn the_agent_sees_the_certificate_and_no_key() {
     assert!(said.contains("session-ca.pem") && !said.contains("credentials.json"), "{said}");
 }
 
-/// Nothing of this is there where nothing is inspected.
+/// Nothing of this exists if nothing is inspected.
 #[test]
 fn a_session_without_inspection_has_no_ca_and_no_variables() {
     let sandbox = Sandbox::new();

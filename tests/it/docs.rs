@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Holds a page to its generated form, or writes it.
+/// Compares a page with its generated form, or writes it.
 fn page(name: &str, text: &str) {
     let path = root().join("docs/reference").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -140,7 +140,7 @@ fn reference(value: &Value) -> Option<String> {
     path.rsplit('/').next().map(str::to_owned)
 }
 
-/// Every definition that a value names, in order.
+/// Every definition that a value refers to, in order.
 fn references(value: &Value) -> Vec<String> {
     match value {
         Value::Object(map) => {
@@ -231,7 +231,7 @@ fn severity(code: Code) -> &'static str {
     }
 }
 
-/// The broken files that a code is named after, the first finding, and the files as they are right.
+/// The broken files for a code, the first finding, and the corrected files.
 fn sample(wanted: Code) -> Option<String> {
     let fixture = fixtures().into_iter().filter(|name| code(name) == wanted).min_by_key(String::len)?;
     let finding = shown(&fixture, wanted)?;
@@ -239,7 +239,7 @@ fn sample(wanted: Code) -> Option<String> {
     for (title, dir) in [("Broken", fixture.clone()), ("Right", format!("fixed/{fixture}"))] {
         for file in ["sandbox.yaml", "server.yaml", "allowed-hosts"] {
             let Ok(content) = fs::read_to_string(Path::new("tests/it/bad").join(&dir).join(file)) else { continue };
-            // Raw control characters are what some samples are about, and no page can show them.
+            // Some samples are about raw control characters, which no page can show.
             if content.lines().count() > 14 || content.chars().any(|c| c.is_control() && c != '\n') {
                 continue;
             }
@@ -253,7 +253,7 @@ fn sample(wanted: Code) -> Option<String> {
     Some(text)
 }
 
-// Links between pages are checked when the book is built; here only that each page is part of it.
+// Building the book checks links between pages; this only checks that each page is part of it.
 
 #[test]
 fn every_page_is_in_the_table_of_contents() {

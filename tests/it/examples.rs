@@ -1,6 +1,7 @@
 //! Every example compiles to its golden tree; `UPDATE_GOLDEN=1` rewrites it, for review.
 //!
-//! Two trees are kept whole. Of the others only what differs from them in kind: the plan, the units and the header.
+//! Two trees are complete. For the others, only the files that differ in kind are kept: the plan, the units and the
+//! header.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +13,7 @@ use sandboxc::plan::{Command, Keeper, Plan, Request, plan};
 
 pub const EXAMPLES: [&str; 5] = ["minimal", "laptop", "ci", "full", "inspect"];
 
-/// Those whose tree is kept with every file.
+/// Examples whose tree is complete.
 const WHOLE: [&str; 2] = ["minimal", "inspect"];
 
 pub fn dir(example: &str) -> PathBuf {
@@ -40,7 +41,7 @@ pub fn planned_units(example: &str) -> Plan {
     planned_for(example, Keeper::Service(Some(Path::new("/home/me/.config/sandboxc/server.yaml"))))
 }
 
-/// As if the example lay in /home/me/src, so that the golden files are the same in every checkout.
+/// As if the example were in /home/me/src, so that the golden files are the same in every checkout.
 fn planned_for(example: &str, keeper: Keeper<'_>) -> Plan {
     let mut resolved = load_example(example).resolved.unwrap();
     let home = PathBuf::from("/home/me/src").join(example);
@@ -88,7 +89,7 @@ fn every_example_compiles_to_its_golden_units() {
     }
 }
 
-/// What is kept of an example's tree.
+/// The files that are kept of an example's tree.
 fn kept(example: &str, files: Vec<File>) -> Vec<File> {
     if WHOLE.contains(&example) {
         return files;
@@ -107,7 +108,7 @@ fn kept(example: &str, files: Vec<File>) -> Vec<File> {
     files.into_iter().filter_map(keep).collect()
 }
 
-/// Holds files against a directory, or rewrites it.
+/// Compares files with a directory, or rewrites it.
 fn golden(golden: &Path, files: &[File]) {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     if update {

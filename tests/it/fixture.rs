@@ -1,4 +1,4 @@
-//! A resolved config and its plan, made by hand, for tests of the rooms above `config`.
+//! A resolved config and its plan, built by hand, for tests of the modules above `config`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ pub fn at(file: &str, line: u32) -> Place {
     Place { file: file.to_owned(), line, column: 1 }
 }
 
-/// Rules as a config would give them: `host`, `host:port`, `.suffix`; `!` in front makes one private.
+/// Rules as a config would give them: `host`, `host:port`, `.suffix`; a leading `!` makes one private.
 pub fn rules(list: &str, entries: &[&str]) -> RuleSet {
     let rule = |(index, text): (usize, &&str)| {
         let bare = text.trim_start_matches('!');
@@ -61,7 +61,7 @@ pub fn resolved() -> Resolved {
     }
 }
 
-/// What a config says that has every kind of secret, and a rule about requests.
+/// A config with every kind of secret, and a rule about requests.
 pub fn with_secrets() -> Resolved {
     let dir = tempfile::tempdir().unwrap();
     let (home, repo_dir) = (dir.path(), dir.path().join("repo"));
@@ -91,12 +91,12 @@ pub fn with_secrets() -> Resolved {
     Resolved { secrets: read.secrets, policy: read.policy, ..resolved() }
 }
 
-/// An image of a registry.
+/// An image from a registry.
 pub fn from_registry() -> Sourced<ImageSource> {
     Sourced::built_in(ImageSource::Reference("registry.example.com/agent:1".to_owned()))
 }
 
-/// An image that the repo describes.
+/// An image from the repo's Containerfile.
 pub fn from_containerfile(text: &str) -> Sourced<ImageSource> {
     Sourced::built_in(ImageSource::Containerfile {
         file: "Containerfile".to_owned(),
@@ -105,7 +105,7 @@ pub fn from_containerfile(text: &str) -> Sourced<ImageSource> {
     })
 }
 
-/// Its plan for units, by a server file that they name.
+/// Its plan for units, with a server file.
 pub fn units_of(resolved: &Resolved, command: &[&str]) -> Plan {
     let command = Command::Run(command.iter().map(|&word| word.to_owned()).collect());
     let keeper = Keeper::Service(Some(Path::new("/srv/a server.yaml")));

@@ -1,4 +1,4 @@
-//! The real Quadlet generator, of whichever podman, and random configs to feed it. Shared by both suites.
+//! The real Quadlet generator of any podman, and random configs to feed it. Shared by both suites.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,20 +21,21 @@ use crate::systemd_reader::{exec_start, options};
 pub struct Generator(Vec<OsString>);
 
 impl Generator {
-    /// The one of the installed podman.
+    /// The generator of the installed podman.
     #[allow(dead_code, reason = "the other suite runs where none is installed")]
     pub fn installed() -> Self {
         Self(vec!["/usr/libexec/podman/quadlet".into()])
     }
 
-    /// One in a folder that `tests/host/generator` made.
+    /// A generator in a directory that `tests/host/generator` created.
     #[allow(dead_code, reason = "the other suite has one installed")]
     pub fn unpacked(folder: &Path) -> Self {
         let program = folder.join("quadlet");
         Self(vec![folder.join("ld.so").into(), "--library-path".into(), folder.into(), program.into()])
     }
 
-    /// The services that it makes of a directory, by name. Its stderr must be clean, and there must be as many as units.
+    /// The services that it generates from a directory, by name. Its stderr must be empty, and there must be as many as
+    /// units.
     pub fn check(&self, dir: &Path) -> Vec<(String, String)> {
         let output = Command::new(&self.0[0])
             .args(&self.0[1..])
@@ -77,7 +78,7 @@ pub fn write(dir: &Path, files: &[File]) {
     }
 }
 
-/// Values that once went wrong somewhere, and any others without a NUL.
+/// Values that once caused errors, and any others without a NUL.
 pub fn value() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~]{0,40}",
@@ -157,7 +158,7 @@ fn plan_of_random(random: &Random) -> Plan {
     units_of(&resolved, &command)
 }
 
-/// What podman would be called with is what was planned.
+/// podman would be called with what was planned.
 fn compare(random: &Random, plan: &Plan, files: &[File], agent: &str) {
     let line = agent.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     let args = exec_start(line);
@@ -200,7 +201,7 @@ fn compare(random: &Random, plan: &Plan, files: &[File], agent: &str) {
     }
 }
 
-/// The service that reads the secrets is told where, and the agent gets them from where it puts them.
+/// The service that reads the secrets knows where to write them, and the agent gets them from there.
 fn keeps_secrets(random: &Random, plan: &Plan, files: &[File], agent: &[String]) {
     let dir = format!("sandboxc-units/sandboxc-{}", plan.names.hash);
     let service = lines(&files.iter().find(|file| file.path.ends_with("-materials.service")).unwrap().text);
@@ -223,7 +224,7 @@ fn keeps_secrets(random: &Random, plan: &Plan, files: &[File], agent: &[String])
     assert!(files.iter().all(|file| !file.text.contains("real-value")), "a value is in a file");
 }
 
-/// Random configs as units for a podman; `check` gives the agent's service of a directory.
+/// Random configs as units for a podman version; `check` returns the agent's service of a directory.
 pub fn random_configs(cases: u32, podman: Podman, scratch: &Path, check: impl Fn(&Path) -> String) {
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let result = runner.run(&random(), |random| {
@@ -231,7 +232,7 @@ pub fn random_configs(cases: u32, podman: Podman, scratch: &Path, check: impl Fn
         let files = match tree::quadlet(&plan, podman) {
             Ok(files) => files,
             Err(error) => {
-                // Refused, never cut: only what no unit carries.
+                // Refused, never truncated, and only if no unit can express it.
                 let lossy = |value: &String| value.contains(['\n', '\r']);
                 let given = random.secrets && error.to_string().contains("Environment=\"GIVEN=");
                 prop_assert!(given || random.env.iter().any(lossy), "{}", error);

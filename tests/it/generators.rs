@@ -1,5 +1,5 @@
-//! Generated units through the real generator of a second podman, the newest that Debian has. The first is the test host's
-//! (`e2e/quadlet`). `SANDBOXC_NO_ROUTER=1` leaves these tests out, as everything that fetches packages.
+//! Generated units with the real generator of a second podman, the newest in Debian. The first is the test host's
+//! (`e2e/quadlet`). `SANDBOXC_NO_ROUTER=1` leaves these tests out, like everything that fetches packages.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use sandboxc::emit::{Podman, tree};
 use crate::examples::{EXAMPLES, dir, planned_units};
 use crate::generator::{Generator, agent_of, random_configs, write};
 
-/// The folder of the generator; `None` if these tests are left out.
+/// The directory of the generator; `None` if these tests are left out.
 fn folder() -> Option<&'static Path> {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     if std::env::var_os("SANDBOXC_NO_ROUTER").is_some() {
@@ -25,7 +25,7 @@ fn folder() -> Option<&'static Path> {
     Some(folder)
 }
 
-/// The version that it calls itself.
+/// The version that it reports.
 fn version(folder: &Path) -> Podman {
     let output = Command::new(folder.join("ld.so"))
         .arg("--library-path")
@@ -43,7 +43,7 @@ fn every_examples_units_pass_the_generator_of_a_second_podman() {
     assert!(version >= Podman::new(5, 8), "a second one, not the floor again: {version}");
     let scratch = tempfile::tempdir().unwrap();
     for example in EXAMPLES {
-        // As committed, for the floor; and written for each podman up to this one.
+        // As committed, for the oldest version, and written for each podman up to this one.
         generator.check(&dir(example).join("quadlet/default"));
         for minor in 4..=8 {
             let out = scratch.path().join(format!("{example}-{minor}"));
@@ -63,7 +63,7 @@ fn random_configs_pass_the_generator_of_a_second_podman_and_mean_what_was_planne
     }
 }
 
-/// The twin: it is a generator that says no, so that silence means something.
+/// The generator can fail, so its silence means something.
 #[test]
 fn the_generator_of_a_second_podman_complains_about_what_is_wrong() {
     let Some(folder) = folder() else { return };

@@ -1,10 +1,11 @@
-//! The readers of a unit, written again from their descriptions: Quadlet's (podman `pkg/systemd/parser`) and systemd's
-//! (systemd.service(5), "Command lines"; systemd.syntax(7)). They stop where the real ones would lose something.
+//! Parsers for units, written independently from their descriptions: Quadlet's (podman `pkg/systemd/parser`) and
+//! systemd's (systemd.service(5), "Command lines"; systemd.syntax(7)). They fail where the real ones would lose
+//! something.
 
-/// A line of a unit: group, key, value as it stands.
+/// A line of a unit: group, key, raw value.
 pub type Line = (String, String, String);
 
-/// Every key of a unit file. A line that continues or that is no key would make Quadlet read something else.
+/// Every key of a unit file. Quadlet would parse a continued line, or a line without a key, differently.
 pub fn lines(text: &str) -> Vec<Line> {
     let mut group = String::new();
     let mut lines = Vec::new();
@@ -25,13 +26,13 @@ pub fn lines(text: &str) -> Vec<Line> {
     lines
 }
 
-/// Values of a key.
+/// The values of a key.
 pub fn values<'a>(lines: &'a [Line], group: &str, key: &str) -> Vec<&'a str> {
     lines.iter().filter(|line| line.0 == group && line.1 == key).map(|line| line.2.as_str()).collect()
 }
 
-/// Words with quotes and C escapes, as both read them. An escape that one of them does not know panics: Quadlet drops
-/// such a line.
+/// Words with quotes and C escapes, as both parse them. Panics at an escape that one of them does not know: Quadlet
+/// drops such a line.
 pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
@@ -77,19 +78,19 @@ fn escape(chars: &mut std::str::Chars<'_>) -> Vec<u8> {
     vec![plain]
 }
 
-/// What Quadlet gives podman for a word of an exec-like key: an empty one would end the list.
+/// What Quadlet passes to podman for a word of an exec-like key; an empty one would end the list.
 pub fn quadlet_words(value: &str) -> Vec<String> {
     let words = words(value);
     assert!(words.iter().all(|word| !word.is_empty()), "an empty word: {value}");
     words
 }
 
-/// What Quadlet 5.0 to 5.8.1 makes of a whole-line value whose quotes it strips; later ones strip less.
+/// What Quadlet 5.0 to 5.8.1 make of a whole-line value whose quotes they strip; later versions strip less.
 pub fn stripped(value: &str) -> &str {
     value.trim_matches('"')
 }
 
-/// systemd's second look at a word: specifiers and variables. A single `%` or an expansion would be a fault of ours.
+/// systemd's second pass over a word: specifiers and variables. A single `%` or an expansion would be a bug of ours.
 pub fn expand(word: &str) -> String {
     let mut text = String::new();
     let mut chars = word.chars().peekable();

@@ -1,4 +1,4 @@
-//! Units of a sandbox with secrets: who is given what, and for how long.
+//! Units of a sandbox with secrets: who gets what, and for how long.
 
 use sandboxc::config::{Protected, Resolved};
 use sandboxc::emit::Podman;
@@ -25,7 +25,7 @@ fn secrets_are_in_a_directory_in_memory_that_a_service_fills_and_systemd_removes
             assert!(values(lines, "Unit", key).contains(&service.name()), "{end}: {key}");
         }
     }
-    // A restart of the agent is one of the service, and nobody needs it once both have ended.
+    // A restart of the agent also restarts the service, and nothing requires it once both have stopped.
     assert!(values(&keeper, "Unit", "PartOf")[0].ends_with("-agent.service"));
     assert_eq!(values(&keeper, "Unit", "StopWhenUnneeded"), ["true"]);
     assert!(values(&router, "Container", "Volume").contains(&format!("{dir}/router:/run/sandboxc:ro,z").as_str()));
@@ -40,7 +40,7 @@ fn secrets_are_in_a_directory_in_memory_that_a_service_fills_and_systemd_removes
     }
 }
 
-/// The twin: nothing of it where nothing is secret, and only what is needed where little is.
+/// Without secrets, there is no such service, and units only contain the parts that are needed.
 #[test]
 fn a_service_for_secrets_is_there_only_where_there_are_some() {
     let none = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
@@ -74,7 +74,7 @@ fn a_service_brings_extra_ca_to_the_agent_alone() {
     assert!(!router.iter().any(|volume| volume.contains("/run/sandboxc:")), "{router:?}");
 }
 
-/// Whoever changes the config after the review changes the hash that the service was told.
+/// Changing the config after the review changes the hash, which the service compares.
 #[test]
 fn the_hash_of_a_config_is_of_all_that_was_said_and_of_nothing_else() {
     let (base, hash) = (with_secrets(), |resolved: &Resolved| config_hash(resolved, "test"));
@@ -85,7 +85,7 @@ fn the_hash_of_a_config_is_of_all_that_was_said_and_of_nothing_else() {
     other.policy.allow = resolved().policy.allow;
     assert_ne!(hash(&base), hash(&other));
     assert_ne!(hash(&base), config_hash(&base, "another"));
-    // The agent makes a repository: what is then protected by itself was not said by anybody.
+    // The agent creates a repository. What sandboxc then protects by itself is not part of the config.
     other = base.clone();
     let hooks = |from| Protected { path: ".git/hooks".into(), stand_in: None, from };
     other.workspace.protect = vec![hooks(Place::built_in())];

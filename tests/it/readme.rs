@@ -1,4 +1,4 @@
-//! README and docs stay true: their configs are valid, their tables mean what they say, shown errors are the real ones.
+//! README and docs stay true: their configs are valid, their tables are correct, and shown errors are the real ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +59,7 @@ fn the_shown_rules_and_credentials_are_those_of_the_inspecting_example() {
     assert!(blocks("docs/secrets.md", "yaml").contains(&(without_comment.join("\n") + "\n")));
 }
 
-/// Every config on every page. One that has server keys is read as a server file.
+/// Every config on every page. One with keys of the server file is read as a server file.
 #[test]
 fn every_shown_config_is_valid() {
     let mut pages = vec!["README.md".to_owned()];

@@ -40,7 +40,7 @@ fn compile(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// The known gaps of the past: each is refused by `validate`, with a place where the config gave one.
+/// Gaps of the past: `validate` refuses each, with a place if the config has one.
 #[test]
 fn what_cannot_be_compiled_is_refused_by_validate() {
     let ports: Vec<String> = (1..=60_000_u32).step_by(10).map(|port| port.to_string()).collect();
@@ -86,7 +86,7 @@ fn long_and_odd_values_compile() {
     assert_eq!(compile(&world), Ok(()));
 }
 
-/// Parts of a repo file that people write, right and odd ones.
+/// Parts of repo files, common and unusual ones.
 fn repo_file() -> impl Strategy<Value = String> {
     let word = "[a-z$%:' é\\-]{0,6}";
     let command = proptest::collection::vec(word, 0..3);

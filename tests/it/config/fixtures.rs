@@ -1,8 +1,9 @@
-//! Each directory of `tests/it/bad` is one broken machine, named after the code that it shows.
+//! Each directory of `tests/it/bad` is a machine with a broken config, named after the code that it shows.
 //!
-//! `sandbox.yaml`, `server.yaml`, `allowed-hosts` and `git` go to their places, other files to the same path, `@` is the root.
-//! `links` holds lines `FILE NAME`: a further name of a file.
-//! `inputs` holds lines `NAME=VALUE`: `repo_dir`, `name`, or else a variable of the environment.
+//! `sandbox.yaml`, `server.yaml`, `allowed-hosts` and `git` go to their places, other files to the same path; `@` is
+//! the root.
+//! `links` contains lines `FILE NAME`: an additional name of a file.
+//! `inputs` contains lines `NAME=VALUE`: `repo_dir`, `name`, or else a variable of the environment.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ fn bad() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/bad")
 }
 
-/// Names of all fixtures, sorted.
+/// The names of all fixtures, sorted.
 pub fn fixtures() -> Vec<String> {
     let dirs = fs::read_dir(bad()).unwrap().flatten().filter(|e| e.path().is_dir());
     let mut names: Vec<String> = dirs.map(|e| e.file_name().into_string().unwrap()).collect();
@@ -42,7 +43,7 @@ fn world(fixture: &str) -> World {
     world_of(&[bad().join(fixture)])
 }
 
-/// The machine that these directories make; a file of a later one takes the place of its namesake.
+/// The machine that these directories describe. A file of a later directory replaces the file with the same name.
 fn world_of(dirs: &[PathBuf]) -> World {
     let (mut world, mut links) = (World::new(), String::new());
     let of = |dir: &PathBuf| {
@@ -56,7 +57,7 @@ fn world_of(dirs: &[PathBuf]) -> World {
             "sandbox.yaml" => "w/.sandboxc/sandbox.yaml",
             "server.yaml" => "c/sandboxc/server.yaml",
             "allowed-hosts" => "c/sandboxc/allowed-hosts",
-            // git adds no file of that name.
+            // git does not add files with that name.
             "git" => "w/.git",
             "links" => {
                 links = String::from_utf8(bytes).unwrap();
@@ -90,7 +91,7 @@ fn input(world: &mut World, (name, value): (&str, &str)) {
     }
 }
 
-/// The first finding of a code in a fixture, as it is drawn.
+/// The first finding of a code in a fixture, as it is rendered.
 pub fn shown(fixture: &str, wanted: Code) -> Option<String> {
     let world = world(fixture);
     let loaded = world.load();
@@ -130,13 +131,13 @@ fn each_reads_as_its_snapshot_says() {
     }
 }
 
-/// `fixed/FIXTURE` holds the files as they are after somebody followed each hint.
+/// `fixed/FIXTURE` contains the files after following each hint.
 #[test]
 fn following_every_hint_removes_every_finding() {
     let mut wrong = String::new();
     for fixture in fixtures() {
         let severity = code(&fixture).severity();
-        // A note reports a decision that nobody has to act on.
+        // A note reports a decision that needs no action.
         if severity == sandboxc::diagnostic::Severity::Note {
             continue;
         }
@@ -156,7 +157,7 @@ fn following_every_hint_removes_every_finding() {
 #[test]
 fn every_code_has_one() {
     let shown: BTreeSet<Code> = fixtures().iter().map(|f| code(f)).collect();
-    // Depends on the target and podman's version, which this room does not know.
+    // Depends on the target and podman's version, which `config` does not know.
     let elsewhere = [Code::LimitByRunner];
     for code in Code::ALL.iter().filter(|code| !elsewhere.contains(code)) {
         assert!(shown.contains(code), "no fixture for {code}");
@@ -186,7 +187,7 @@ fn a_schema_refuses_what_it_can_and_takes_the_rest() {
     }
 }
 
-/// Values that a schema bounds besides types.
+/// Values that a schema restricts besides types.
 #[test]
 fn a_schema_bounds_numbers_and_names() {
     for text in [

@@ -1,4 +1,4 @@
-//! Worktrees, submodules and clones that borrow: said at the start, with what to do.
+//! Worktrees, submodules and clones that borrow objects: reported at the start, with what to do.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_worktree_is_told_why_git_fails_and_what_to_do() {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(world.load().resolved.is_some(), "a warning: not every command needs git");
-    // As it says.
+    // As the message says.
     world.repo(&format!("version: 1\nmounts: [{{source: {main:?}, target: {main:?}}}]\n"));
     world.server(&format!("version: 1\ndefaults: {{allow_mounts: [{main:?}]}}\n"));
     assert_eq!(world.codes(), [], "{}", world.text());

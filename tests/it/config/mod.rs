@@ -1,4 +1,4 @@
-//! The config room from outside: files in a temporary directory, [`load`], findings as text.
+//! Tests `config` from outside: files in a temporary directory, [`load`], findings as text.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::format_collect, clippy::format_push_string)]
 
@@ -26,7 +26,7 @@ use tempfile::TempDir;
 pub struct World {
     /// Removed at the end of the test.
     pub dir: TempDir,
-    /// What [`load`] gets.
+    /// The arguments of [`load`].
     pub inputs: Inputs,
 }
 
@@ -73,7 +73,7 @@ impl World {
         load(&self.inputs)
     }
 
-    /// The result; there must be one.
+    /// The result, which must exist.
     pub fn resolved(&self) -> Resolved {
         let loaded = self.load();
         let text = text(&loaded, &self.root());
@@ -96,7 +96,7 @@ pub fn text(loaded: &Loaded, root: &Path) -> String {
     loaded.diagnostics.text(&loaded.sources, false).replace(&root.display().to_string(), "@")
 }
 
-/// The repo file alone, on a machine without a server file.
+/// Only a repo file, on a machine without a server file.
 pub fn repo(text: &str) -> World {
     let world = World::new();
     world.repo(text);

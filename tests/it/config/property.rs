@@ -1,4 +1,4 @@
-//! Whatever the files hold: no panic, every place inside its file, findings that can be drawn.
+//! Whatever the files contain, there is no panic, every place is inside its file, and all findings can be rendered.
 
 use proptest::prelude::*;
 use sandboxc::diagnostic::{Severity, render_json};
@@ -151,7 +151,7 @@ proptest! {
     #[test]
     fn a_quoted_value_reaches_the_agent_as_it_is(value in "\\PC{0,30}") {
         let quoted = serde_json::to_string(&value).unwrap();
-        // JSON leaves some characters raw that a config must escape.
+        // JSON does not escape some characters that a config must escape.
         prop_assume!(!value.chars().any(|c| c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c) || c == '\u{feff}'
             || ('\u{2066}'..='\u{2069}').contains(&c) || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{fffe}' | '\u{ffff}')));
         let world = repo(&format!("version: 1\nenv: {{A: {quoted}}}\ncommand: [{quoted}, {quoted}]\n"));

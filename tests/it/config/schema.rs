@@ -1,4 +1,4 @@
-//! The checked-in schemas are current, take what the readers take and refuse what a schema can refuse.
+//! The checked-in schemas are up to date, accept what the readers accept, and refuse what a schema can refuse.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ fn the_files_are_current() {
     }
 }
 
-/// The tree as an editor would hand it to a schema. What a tag gives is nobody's to say, so it is left out.
+/// The tree as an editor would pass it to a schema. The value of a tag is unknown, so it is left out.
 fn to_json(node: &Node) -> Option<Value> {
     Some(match &node.kind {
         Kind::Null => Value::Null,
@@ -51,7 +51,7 @@ pub fn accepts(server: bool, text: &str) -> Option<bool> {
     let mut diagnostics = Diagnostics::new();
     let node = yaml::read(file, text, &mut diagnostics)?;
     let value = to_json(&node)?;
-    // An empty file is an empty config, which no schema of an object can say.
+    // An empty file is an empty config, which the schema of an object cannot express.
     Some(value.is_null() || validator.is_valid(&value))
 }
 

@@ -1,4 +1,4 @@
-//! Secrets and credentials of the server file: what is read when, what is said about them, and what never is.
+//! Secrets and credentials of the server file: when each is read, and what is never shown.
 
 use sandboxc::config::{SecretValues, read_secrets};
 use sandboxc::policy::{CredentialKind, HttpRequest, Reason, Tier};
@@ -143,7 +143,7 @@ fn a_missing_value_stops_the_start_and_names_its_line() {
     }
 }
 
-/// Answers are not cleared of what is so short that they have it by chance, so it would not be kept from the agent.
+/// Responses are not cleared of short values, which they contain by chance, so the agent could see such a value.
 #[test]
 fn a_credential_below_six_characters_is_refused_and_a_plain_secret_below_four_is_warned_about() {
     let mut world = world();
