@@ -188,7 +188,7 @@ impl Request {
         let mut members = match json::read(body)? {
             Json::Object(members) => members,
             Json::List(_) => return Err("a batch of requests".to_owned()),
-            _ => return Err("no JSON object".to_owned()),
+            _ => return Err("the body is not a JSON object".to_owned()),
         };
         let known = ["query", "variables", "operationName", "extensions"];
         let extensions = members.iter().find(|(name, _)| name == "extensions").map(|(_, value)| value);
@@ -207,18 +207,18 @@ impl Request {
         };
         let query = match take("query") {
             Some(Json::Text(query)) => query,
-            Some(_) => return Err("'query' is no string".to_owned()),
+            Some(_) => return Err("'query' is not a string".to_owned()),
             None => return Err("no 'query'".to_owned()),
         };
         let operation = match take("operationName") {
             Some(Json::Text(name)) => Some(name),
-            Some(_) => return Err("'operationName' is no string".to_owned()),
+            Some(_) => return Err("'operationName' is not a string".to_owned()),
             None => None,
         };
         let mut object = |name: &str| match take(name) {
             None => Ok(None),
             Some(value @ Json::Object(_)) => Ok(Some(value)),
-            Some(_) => Err(format!("'{name}' is no object")),
+            Some(_) => Err(format!("'{name}' is not an object")),
         };
         let (variables, extensions) = (object("variables")?, object("extensions")?);
         let text = |name: &str, there: bool| if there { json::member_text(body, name) } else { Ok(None) };
@@ -248,7 +248,7 @@ pub fn surroundings(headers: &[credential::Field], query: Option<&[u8]>) -> Resu
     }
     match query {
         None | Some(b"") => Ok(()),
-        Some(_) => Err("a query string beside the body".to_owned()),
+        Some(_) => Err("a query string in addition to the body".to_owned()),
     }
 }
 

@@ -53,7 +53,11 @@ pub(super) fn is_graphql(path: &str) -> bool {
 pub(super) fn check(bound: Bound<'_>, method: &str, path: &str, document: Option<&Document>) -> Result<(), String> {
     if is_graphql(path) {
         let document = document.ok_or("the body is not read")?;
-        return if method == "POST" { of_graphql(bound, document) } else { Err("GraphQL by POST only".to_owned()) };
+        return if method == "POST" {
+            of_graphql(bound, document)
+        } else {
+            Err("GraphQL requests must use POST".to_owned())
+        };
     }
     let api = path.strip_prefix("/api/v3").filter(|rest| rest.starts_with('/')).unwrap_or(path);
     let parts: Vec<&str> = api.splitn(5, '/').collect();
@@ -71,7 +75,7 @@ pub(super) fn check(bound: Bound<'_>, method: &str, path: &str, document: Option
         }
     }
     let anywhere = matches!(method, "GET" | "HEAD") && ANYWHERE.contains(&api);
-    if anywhere { Ok(()) } else { Err("the path names no repository".to_owned()) }
+    if anywhere { Ok(()) } else { Err("the path does not name a repository".to_owned()) }
 }
 
 fn listed(bound: Bound<'_>, owner: &str, name: &str) -> Result<(), String> {
@@ -79,7 +83,7 @@ fn listed(bound: Bound<'_>, owner: &str, name: &str) -> Result<(), String> {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
     };
     if !plain(owner) || !plain(name) {
-        return Err("the repository has no plain name".to_owned());
+        return Err("the repository's name is not a plain name".to_owned());
     }
     if let Some(account) = bound.owner.filter(|account| !account.eq_ignore_ascii_case(owner)) {
         return Err(format!("the installation is {account}'s"));
@@ -91,23 +95,23 @@ fn listed(bound: Bound<'_>, owner: &str, name: &str) -> Result<(), String> {
 fn of_graphql(bound: Bound<'_>, document: &Document) -> Result<(), String> {
     match document.kind {
         GraphqlKind::Query => {}
-        GraphqlKind::Mutation => return Err("a mutation names no repository".to_owned()),
-        GraphqlKind::Subscription => return Err("a subscription names no repository".to_owned()),
+        GraphqlKind::Mutation => return Err("a mutation does not name a repository".to_owned()),
+        GraphqlKind::Subscription => return Err("a subscription does not name a repository".to_owned()),
     }
     if let Some(name) = wrong_variable(document) {
-        return Err(format!("variable '${name}' is not of its type"));
+        return Err(format!("variable '${name}' does not have its declared type"));
     }
     for field in document.top() {
         match field.name.as_str() {
             "repository" => {
                 let (owner, name) = (text(document, field, "owner"), text(document, field, "name"));
                 let (Some(owner), Some(name)) = (owner, name) else {
-                    return Err("'repository' without an owner and a name that are texts".to_owned());
+                    return Err("'repository' without string values for owner and name".to_owned());
                 };
                 listed(bound, owner, name)?;
             }
             "rateLimit" | "__typename" => {}
-            other => return Err(format!("'{other}' names no repository")),
+            other => return Err(format!("'{other}' does not name a repository")),
         }
     }
     match leading_away(document) {

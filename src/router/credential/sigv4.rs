@@ -82,24 +82,23 @@ mod text {
     pub const MALFORMED: &str = "The AWS signature of this request is malformed.";
     pub const TWICE: &str = "The request carries more than one AWS signature or session token.";
     pub const FOREIGN: &str = "The request is signed with an AWS access key that is not this sandbox's. Keys that were \
-        obtained inside, as by sts:AssumeRole or s3:CreateSession, count as foreign too.";
-    pub const CHUNKED: &str = "The body is signed chunk by chunk, which cannot be signed anew on the way. Set \
+        obtained inside, for example with sts:AssumeRole or s3:CreateSession, also count as foreign.";
+    pub const CHUNKED: &str = "The body is signed chunk by chunk, which the router cannot sign again. Set \
         S3Configuration.chunkedEncodingEnabled(false) in the AWS SDK for Java 2 (disableChunkedEncoding() in Java 1), \
         UseChunkEncoding = false or DisablePayloadSigning = true on the request in .NET, enableAwsChunked = false in \
         Kotlin, enable_signature_v4_streaming: false in fog-aws.";
-    pub const EVENTS: &str = "The body is a stream of signed events, which cannot be signed anew on the way. Use an \
+    pub const EVENTS: &str = "The body is a stream of signed events, which the router cannot sign again. Use an \
         operation that does not send an event stream.";
     pub const V4A: &str = "Signature Version 4A is not supported. Set AWS_AUTH_SCHEME_PREFERENCE=sigv4 \
         (auth_scheme_preference in ~/.aws/config), and name a bucket instead of a multi-Region access point \
         (AWS_S3_DISABLE_MULTIREGION_ACCESS_POINTS=true).";
     pub const OLD: &str = "Signature versions before 4 are not supported. Set Config(signature_version='s3v4') in boto3, \
         s3.signature_version = s3v4 in ~/.aws/config.";
-    pub const FORM: &str = "This form carries its signature in the body, which is not signed anew. Upload with PutObject, \
+    pub const FORM: &str = "This form contains its signature in the body, which the router cannot sign again. Upload with PutObject, \
         or with a URL presigned for it (generate_presigned_url('put_object') instead of generate_presigned_post in boto3).";
     pub const DIGEST: &str = "x-amz-content-sha256 is neither a SHA-256 in hexadecimal nor UNSIGNED-PAYLOAD nor \
         STREAMING-UNSIGNED-PAYLOAD-TRAILER.";
-    pub const SCOPE: &str =
-        "The AWS credential scope is malformed: KEY/YYYYMMDD/REGION/SERVICE/aws4_request is expected.";
+    pub const SCOPE: &str = "The AWS credential scope is malformed: expected KEY/YYYYMMDD/REGION/SERVICE/aws4_request.";
     pub const HOST: &str = "The AWS signature does not cover the Host header.";
     pub const DATE: &str = "The AWS signature needs one X-Amz-Date (YYYYMMDDTHHMMSSZ) or Date header.";
     pub const DAY: &str = "The date of the request is not the date in its AWS credential scope.";

@@ -26,7 +26,7 @@ pub(super) fn read(text: &str, wanted: Option<&str>) -> Result<Operation, String
         parse(&lex(text)?)?.into_iter().partition(|one| one.kind.is_none());
     let mut names = BTreeSet::new();
     if !operations.iter().all(|one| names.insert(&one.name)) {
-        return Err("two operations of one name".to_owned());
+        return Err("two operations with the same name".to_owned());
     }
     let fragments = by_name(fragments)?;
     let mut walked = Walked::new();
@@ -53,7 +53,7 @@ fn by_name(fragments: Vec<Definition>) -> Result<BTreeMap<String, Definition>, S
     for one in fragments {
         let name = one.name.clone().unwrap_or_default();
         if all.insert(name.clone(), one).is_some() {
-            return Err(format!("fragment '{name}' twice"));
+            return Err(format!("duplicate fragment '{name}'"));
         }
     }
     Ok(all)
@@ -81,9 +81,9 @@ fn reach<'a>(
             continue;
         };
         *next += 1;
-        let (name, reached) = fragments.get_key_value(spread).ok_or_else(|| format!("no fragment '{spread}'"))?;
+        let (name, reached) = fragments.get_key_value(spread).ok_or_else(|| format!("unknown fragment '{spread}'"))?;
         match walked.get(name.as_str()) {
-            Some(true) => return Err(format!("fragment '{name}' holds itself")),
+            Some(true) => return Err(format!("fragment '{name}' contains itself")),
             Some(false) => {}
             None => {
                 walked.insert(name, true);
@@ -98,14 +98,14 @@ fn reach<'a>(
 fn choose<'a>(operations: &'a [Definition], wanted: Option<&str>) -> Result<&'a Definition, String> {
     let Some(first) = operations.first() else { return Err("no operation".to_owned()) };
     if operations.len() > 1 && operations.iter().any(|one| one.name.is_none()) {
-        return Err("an operation without a name among others".to_owned());
+        return Err("an anonymous operation among others".to_owned());
     }
     match wanted {
         None if operations.len() > 1 => Err("several operations, and no operationName".to_owned()),
         None => Ok(first),
         Some(_) => {
             let found = operations.iter().find(|one| one.name.as_deref() == wanted);
-            found.ok_or_else(|| "no operation has that operationName".to_owned())
+            found.ok_or_else(|| "no operation has this operationName".to_owned())
         }
     }
 }

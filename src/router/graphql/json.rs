@@ -56,7 +56,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Json, String> {
 fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();
-    if error.is_data() { text.to_owned() } else { format!("no JSON: {text}") }
+    if error.is_data() { text.to_owned() } else { format!("invalid JSON: {text}") }
 }
 
 /// The text of a member of a parsed object.

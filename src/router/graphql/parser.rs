@@ -91,7 +91,7 @@ impl Parser<'_> {
     fn key(&mut self, seen: &mut BTreeSet<String>) -> Result<String, String> {
         let name = self.name()?;
         if !seen.insert(name.clone()) {
-            return Err(format!("'{name}' twice"));
+            return Err(format!("duplicate '{name}'"));
         }
         self.expect(&T::Mark(':'))?;
         Ok(name)

@@ -73,7 +73,7 @@ fn token(text: &str) -> Result<(Token, &str), String> {
         }
         '.' if text.starts_with("...") => plain(Kind::Spread, 3),
         '!' | '$' | '&' | '(' | ')' | '[' | ']' | '{' | '}' | ':' | '=' | '@' | '|' => plain(Kind::Mark(first), 1),
-        _ => Err("a character that GraphQL does not know there".to_owned()),
+        _ => Err("an unexpected character".to_owned()),
     }
 }
 

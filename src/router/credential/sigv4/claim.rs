@@ -248,7 +248,7 @@ impl Claim {
             }
             if name != "host" && !self.values.contains_key(name) {
                 let name: String = name.chars().take(64).collect();
-                return Err(refused(&format!("The header {name} is signed, but it did not arrive.")));
+                return Err(refused(&format!("The header {name} is signed, but missing.")));
             }
             if name != "content-length" || !rewritten {
                 names.push(name.clone());
