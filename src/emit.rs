@@ -3,6 +3,7 @@
 //!
 //! May depend on: `plan`, `config`, `policy`, `source`.
 
+mod accounts;
 pub mod defaults;
 mod file;
 mod header;

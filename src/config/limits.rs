@@ -10,7 +10,11 @@ use crate::source::{Located, SourceMap};
 pub(super) const LIMITS: Keys = Keys {
     what: "`resource_limits`",
     known: &["timeout", "memory", "cpus", "pids_limit"],
-    elsewhere: &[("pids", "write `pids_limit`"), ("cpu", "write `cpus`")],
+    elsewhere: &[
+        ("pids", "write `pids_limit`"),
+        ("cpu", "write `cpus`"),
+        ("shm_size", "write it next to `resource_limits`, not inside"),
+    ],
 };
 
 /// A little more than a year. Anything longer is most likely a mistake in the unit.
@@ -26,10 +30,17 @@ pub(super) struct Wish {
     memory: Option<Located<u64>>,
     cpus: Option<Located<u64>>,
     pids: Option<Located<u64>>,
+    shm: Option<Located<u64>>,
 }
 
 impl Wish {
-    pub(super) fn read(node: &Node, d: &mut Diagnostics) -> Self {
+    /// What the fields of a file say: `resource_limits`, and `shm_size` next to it.
+    pub(super) fn of(map: &read::Fields<'_>, d: &mut Diagnostics) -> Self {
+        let limits = map.get("resource_limits").map(|n| Self::read(n, d)).unwrap_or_default();
+        Self { shm: map.get("shm_size").and_then(|n| memory(n, "`shm_size`", d)), ..limits }
+    }
+
+    fn read(node: &Node, d: &mut Diagnostics) -> Self {
         let map = fields(node, &LIMITS, d);
         let positive = |l: Located<i64>| l.map(i64::unsigned_abs);
         Self {
@@ -37,9 +48,10 @@ impl Wish {
                 .get("timeout")
                 .and_then(|n| read::whole(n, "`timeout` (seconds)", 10..=LONGEST, d))
                 .map(positive),
-            memory: map.get("memory").and_then(|n| memory(n, d)),
+            memory: map.get("memory").and_then(|n| memory(n, "`memory`", d)),
             cpus: map.get("cpus").and_then(|n| cpus(n, d)),
             pids: map.get("pids_limit").and_then(|n| read::whole(n, "`pids_limit`", 1..=MOST_PIDS, d)).map(positive),
+            shm: None,
         }
     }
 
@@ -50,6 +62,7 @@ impl Wish {
             memory: self.memory.or(below.memory),
             cpus: self.cpus.or(below.cpus),
             pids: self.pids.or(below.pids),
+            shm: self.shm.or(below.shm),
         }
     }
 
@@ -74,24 +87,23 @@ impl Wish {
             memory: smaller("memory", repo.memory, server.memory),
             cpus: smaller("cpus", repo.cpus, server.cpus),
             pids: smaller("pids_limit", repo.pids, server.pids),
+            shm: smaller("shm_size", repo.shm, server.shm),
         }
     }
 }
 
-fn memory(node: &Node, d: &mut Diagnostics) -> Option<Located<u64>> {
+fn memory(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Located<u64>> {
     if matches!(node.kind, super::yaml::Kind::Int(_)) && node.looked_up.is_none() {
-        let finding = read::wrong_type(node, "`memory`", "a string with a unit");
+        let finding = read::wrong_type(node, what, "a string with a unit");
         d.push(finding.help(memory_hint(&node.raw)));
         return None;
     }
-    let text = read::string(node, "`memory`", d)?;
+    let text = read::string(node, what, d)?;
     match value::memory(&text.value) {
         Ok(bytes) => Some(text.map(|_| bytes)),
         Err(bad) => {
             d.push(
-                Diagnostic::new(Code::BadValue, format!("`memory` is {}", bad.message))
-                    .at(node.span, "")
-                    .help(bad.help),
+                Diagnostic::new(Code::BadValue, format!("{what} is {}", bad.message)).at(node.span, "").help(bad.help),
             );
             None
         }

@@ -26,6 +26,7 @@ pub(super) const REPO: Keys = Keys {
         "mounts",
         "network",
         "resource_limits",
+        "shm_size",
         "user_namespaces",
     ],
     elsewhere: &[
@@ -105,7 +106,7 @@ impl RepoFile {
             identity: map.get("identity").and_then(|n| identity(n, d)),
             env: map.get("env").map(|n| env(n, d)).unwrap_or_default(),
             mounts: map.get("mounts").map(|n| mounts(n, d)).unwrap_or_default(),
-            limits: map.get("resource_limits").map(|n| Wish::read(n, d)).unwrap_or_default(),
+            limits: Wish::of(&map, d),
             user_namespaces: map.get("user_namespaces").and_then(|n| read::boolean(n, "`user_namespaces`", d)),
             ..Self::default()
         };

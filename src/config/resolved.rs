@@ -193,6 +193,9 @@ pub struct Limits {
     pub cpus: Option<Sourced<u64>>,
     /// Processes and threads, at least 1.
     pub pids: Option<Sourced<u64>>,
+    /// Bytes of `/dev/shm`; `None` is podman's default of 64 MB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shm: Option<Sourced<u64>>,
 }
 
 /// The input of the plan.

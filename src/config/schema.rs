@@ -100,6 +100,9 @@ struct RepoFile {
     network: Option<RepoNetwork>,
     /// Resource limits. The server's limits apply if they are lower.
     resource_limits: Option<ResourceLimits>,
+    /// Size of `/dev/shm`, such as `512m`; browsers and databases need more than the default of 64 MB. It counts towards `memory`.
+    /// The server's value caps it.
+    shm_size: Option<String>,
     /// True if processes inside may create user namespaces, as bubblewrap and browsers do. Needs
     /// `allow_user_namespaces` in the server file. Protected paths are then watched, but not mounted over. Default:
     /// false.
@@ -240,6 +243,8 @@ struct Defaults {
     network: Option<RepoEntryNetwork>,
     /// Upper limits for every sandbox.
     resource_limits: Option<ResourceLimits>,
+    /// Size of `/dev/shm` of every sandbox, which caps what repo files ask for.
+    shm_size: Option<String>,
     /// When sandboxes start: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri 03:00`, for `compile
     /// --target quadlet` and `install`.
     schedule: Option<String>,
@@ -280,6 +285,8 @@ struct Repo {
     network: Option<RepoEntryNetwork>,
     /// Upper limits for this repo's sandboxes.
     resource_limits: Option<ResourceLimits>,
+    /// Size of `/dev/shm` of this repo's sandboxes, which caps what its file asks for.
+    shm_size: Option<String>,
     /// When this repo's sandbox starts: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri 03:00`, for
     /// `compile --target quadlet` and `install`.
     schedule: Option<String>,

@@ -31,6 +31,7 @@ pub(super) const SERVER: Keys = Keys {
         ("image", "`image` belongs to the repo file; SANDBOXC_IMAGE overrides it"),
         ("env", "`env` belongs to the repo file"),
         ("resource_limits", "write it inside `defaults:` or an entry of `repos:`"),
+        ("shm_size", "write it inside `defaults:` or an entry of `repos:`"),
         ("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`"),
     ],
 };
@@ -45,6 +46,7 @@ pub(super) const DEFAULTS: Keys = Keys {
     known: &[
         "network",
         "resource_limits",
+        "shm_size",
         "schedule",
         "allow_mounts",
         "allow_private",
@@ -70,6 +72,7 @@ pub(super) const ENTRY: Keys = Keys {
         "repo_url",
         "network",
         "resource_limits",
+        "shm_size",
         "schedule",
         "allow_mounts",
         "allow_private",
@@ -275,7 +278,7 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
         part.allow = network.get("allow").map(|n| entry::entries(n, "`allow`", ListKind::Allow, d)).unwrap_or_default();
         part.deny = network.get("deny").map(|n| entry::entries(n, "`deny`", ListKind::Deny, d)).unwrap_or_default();
     }
-    part.limits = map.get("resource_limits").map(|n| Wish::read(n, d)).unwrap_or_default();
+    part.limits = Wish::of(map, d);
     part.schedule = map.get("schedule").and_then(|n| read::string(n, "`schedule`", d));
     if let Some(schedule) = &part.schedule {
         checked(value::calendar(&schedule.value), Code::BadValue, schedule.span, d);

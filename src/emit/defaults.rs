@@ -6,6 +6,7 @@
 //! cgroups, helpers) stays as it is.
 
 use super::File;
+use crate::plan::Plan;
 
 /// The name of the file.
 pub const CONF: &str = "containers.conf";
@@ -55,9 +56,20 @@ pub fn for_builds() -> String {
         .replace("http_proxy = false", "http_proxy = true")
 }
 
+/// The size of `/dev/shm` in [`text`]. Nothing else tells kube play.
+const SHM_SIZE: &str = "shm_size = \"65536k\"";
+
+/// The text for a plan's containers.
+pub fn of(plan: &Plan) -> String {
+    match &plan.agent.main.limits.shm {
+        Some(shm) => text().replace(SHM_SIZE, &format!("shm_size = \"{}\"", shm.value)),
+        None => text().to_owned(),
+    }
+}
+
 /// The file of the compiled tree.
-pub fn file() -> File {
-    File::new(CONF, text())
+pub fn file(plan: &Plan) -> File {
+    File::new(CONF, of(plan))
 }
 
 #[cfg(test)]
@@ -67,6 +79,7 @@ mod tests {
     #[test]
     fn builds_have_capabilities_and_the_hosts_proxy_and_sandboxes_neither() {
         let builds = for_builds();
+        assert!(text().contains(SHM_SIZE));
         assert!(text().contains(NO_CAPABILITIES) && !builds.contains(NO_CAPABILITIES));
         assert!(builds.contains("\"SETUID\"") && builds.contains("http_proxy = true"));
         let same =

@@ -33,6 +33,12 @@ pub fn limit_gaps(plan: &Plan, podman: Podman) -> Vec<LimitGap> {
             "kube play supports it since podman 5.5; `sandboxc run` and the script target set it with `podman update` before the start",
         );
     }
+    if limits.shm.is_some() {
+        add(
+            "shm_size",
+            "kube play reads it from containers.conf; `sandboxc run` and the script target bring their own, and `compile -o DIR` writes it",
+        );
+    }
     if limits.timeout.is_some() {
         add("timeout", "kube play does not support it; `sandboxc run` and the script target do");
     }
@@ -61,7 +67,8 @@ pub fn ceiling_args(pod: &Pod) -> Vec<(String, [String; 4])> {
 /// with limits to set.
 pub fn update_args(pod: &Pod) -> Vec<Vec<String>> {
     let call = |container: &Container| {
-        let Limits { timeout: _, memory, cpus: _, pids } = &container.limits;
+        // The size of `/dev/shm` is the pod's, and set when it is created.
+        let Limits { timeout: _, memory, cpus: _, pids, shm: _ } = &container.limits;
         let mut args = vec!["update".to_owned()];
         if let Some(pids) = pids {
             args.push(format!("--pids-limit={}", pids.value));

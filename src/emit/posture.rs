@@ -55,11 +55,12 @@ pub fn posture_args(container: &Container) -> Vec<String> {
         Proc::Unmasked => Some("--security-opt=unmask=/proc/*".to_owned()),
     });
     args.extend(devices.iter().map(|Device { path, from: _ }| format!("--device={}", path.display())));
-    let Limits { timeout: _, memory, cpus, pids } = limits;
+    let Limits { timeout: _, memory, cpus, pids, shm } = limits;
     if let Some(memory) = memory.as_ref().map(|memory| memory.value) {
         args.extend([format!("--memory={memory}"), format!("--memory-swap={memory}")]);
     }
     args.extend(cpus.as_ref().map(|cpus| format!("--cpus={}.{:03}", cpus.value / 1000, cpus.value % 1000)));
+    args.extend(shm.as_ref().map(|shm| format!("--shm-size={}", shm.value)));
     args.extend(pids.as_ref().map(|pids| format!("--pids-limit={}", pids.value)));
     args
 }

@@ -278,12 +278,13 @@ fn confinement(label: &Label, seccomp: &Seccomp, proc: Proc) -> Vec<String> {
 }
 
 fn limits(limits: &Limits) -> Vec<String> {
-    let Limits { timeout, memory, cpus, pids } = limits;
+    let Limits { timeout, memory, cpus, pids, shm } = limits;
     let all = [
         ("timeout", timeout, " s"),
         ("memory", memory, " bytes, no swap"),
         ("cpus", cpus, "/1000"),
         ("pids", pids, ""),
+        ("shm_size", shm, " bytes"),
     ];
     let line = |(name, limit, unit): (&str, &Option<Sourced<u64>>, &str)| {
         limit.as_ref().map(|limit| with_place(&format!("{name} {}{unit}", limit.value), &limit.from))

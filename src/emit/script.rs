@@ -36,7 +36,7 @@ pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
         variables => defaults::KEPT_VARIABLES,
         global_args => line(&defaults::GLOBAL_ARGS.map(str::to_owned)),
         conf_variable => defaults::CONF_VARIABLE,
-        conf => defaults::text(),
+        conf => defaults::of(plan),
         pulls => pulls(plan),
         ceilings => ceiling_args(&plan.agent).into_iter().map(|(container, properties)| {
             minijinja::context! { container => container, properties => line(&properties) }

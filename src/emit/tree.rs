@@ -6,7 +6,7 @@ use crate::policy::RuleSet;
 
 use super::kube::{self, Stream};
 use super::pin::{self, Sources};
-use super::{EmitError, File, Podman, defaults, header, network, quadlet, review, router, script};
+use super::{EmitError, File, Podman, accounts, defaults, header, network, quadlet, review, router, script};
 
 /// Everything that a plan compiles to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ fn stream(
 pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
     let (mut files, agent_files) = mounted(plan)?;
     files.extend(agent_files);
-    files.extend([review::file(plan)?, File::new(pin::FILE, pin::SCRIPT), defaults::file()]);
+    files.extend([review::file(plan)?, File::new(pin::FILE, pin::SCRIPT), defaults::file(plan)]);
     quadlet::units(plan, podman, &files)
 }
 
@@ -81,6 +81,7 @@ fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
     let host_name = plan.agent.host_name;
     agent_files.push(File::new("agent/hosts", format!("127.0.0.1\tlocalhost {host_name}\n")));
     agent_files.push(File::new("agent/hostname", format!("{host_name}\n")));
+    agent_files.extend(accounts::files(&plan.agent.main));
     // Programs check whether it exists, not its content.
     agent_files.push(File::new("agent/containerenv", ""));
     if let Some(Dns { server, ndots }) = plan.agent.dns {
@@ -96,7 +97,7 @@ pub fn tree(plan: &Plan, podman: Podman, compiled: &Compiled) -> Result<Vec<File
         script(plan, podman)?,
         network::networks_file(plan),
         review::file(plan)?,
-        defaults::file(),
+        defaults::file(plan),
     ];
     files.extend(compiled.router_files.iter().chain(&compiled.agent_files).cloned());
     files.sort_by(|a, b| a.path.cmp(&b.path));

@@ -200,6 +200,7 @@ fn limits(agent: &Agent, add: &mut impl FnMut(GrantKind, String, &Place)) {
         ("memory", &limits.memory, " bytes, no swap"),
         ("cpus", &limits.cpus, "/1000"),
         ("pids", &limits.pids, ""),
+        ("shm_size", &limits.shm, " bytes"),
     ];
     for (name, limit, unit) in all {
         if let Some(limit) = limit {

@@ -140,6 +140,7 @@ fn run_in(
             keeper: Keeper::Runner(state.dir()),
         };
         let plan = plan(request)?.with_seccomp(profile.clone());
+        podman.keep_defaults(&plan)?;
         if attempt == 0 && order.strict {
             refuse_gaps(&plan, version, tell)?;
         }

@@ -20,6 +20,7 @@ use super::call::{Call, run};
 use super::signals::Signals;
 use crate::emit::Podman as Version;
 use crate::emit::defaults::{self, CONF, CONF_VARIABLE, GLOBAL_ARGS, KEPT_VARIABLES};
+use crate::plan::Plan;
 
 /// How long a call may take. podman's locks make calls wait for each other on a busy machine.
 const CALL: Duration = Duration::from_secs(5 * 60);
@@ -66,6 +67,11 @@ impl Podman {
         let conf = empty_dir.with_file_name(CONF);
         keep(&conf, defaults::text())?;
         Ok(Self { empty_dir, conf, _own: None, signals: None })
+    }
+
+    /// Gives containers the defaults of this plan. Only for a podman of a single session.
+    pub fn keep_defaults(&self, plan: &Plan) -> Result<(), RuntimeError> {
+        keep(&self.conf, &defaults::of(plan))
     }
 
     /// A podman that belongs to no session and no registry.

@@ -33,6 +33,7 @@ struct Inspected {
     state: State,
     mounts: Vec<MountPoint>,
     network_settings: NetworkSettings,
+    host_config: HostConfig,
     config: Option<ImageConfig>,
 }
 
@@ -57,6 +58,12 @@ struct MountPoint {
 #[serde(rename_all = "PascalCase", default)]
 struct NetworkSettings {
     networks: Option<BTreeMap<String, serde_json::Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct HostConfig {
+    shm_size: i64,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -156,8 +156,10 @@ show([[a.split()[4], a.split()[3], b.split()[0], a.split()[5].split(",")[0]] for
     let mut planned = vec![
         ("/", "rw"),
         ("/data", "ro"),
+        ("/etc/group", "ro"),
         ("/etc/hostname", "ro"),
         ("/etc/hosts", "ro"),
+        ("/etc/passwd", "ro"),
         ("/etc/resolv.conf", "ro"),
         ("/home/agent", "rw"),
         (&repo, "rw"),

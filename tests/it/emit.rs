@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::fixture::{plan_of, resolved, rules, units_of, with_secrets};
 use crate::pods::filled;
 
-fn stream(resolved: &Resolved, command: &[&str]) -> String {
+pub fn stream(resolved: &Resolved, command: &[&str]) -> String {
     let plan = plan_of(resolved, command);
     tree::compile(&plan, Podman::FLOOR).unwrap().stream.text()
 }
@@ -25,7 +25,7 @@ fn documents(text: &str) -> Vec<Value> {
     text.split("\n---\n").map(|document| serde_yaml::from_str::<Value>(document).unwrap()).collect()
 }
 
-fn pod(text: &str, role: &str) -> Pod {
+pub fn pod(text: &str, role: &str) -> Pod {
     let is_it = |value: &Value| value["kind"] == "Pod" && value["metadata"]["labels"]["io.sandboxc.role"] == role;
     let value = documents(text).into_iter().find(is_it).unwrap();
     serde_json::from_value(value).unwrap()
@@ -232,31 +232,6 @@ fn keys_and_certificates_come_from_secrets_or_from_the_sessions_directory() {
     );
     assert!(!router.contains("secretName") && agent.contains("SSL_CERT_FILE"), "{agent}");
     assert!(!stream(&self::resolved(), &["true"]).contains("SSL_CERT_FILE"), "nothing is inspected");
-}
-
-#[test]
-fn extra_ca_is_given_to_the_agent_where_nothing_is_inspected() {
-    let mut resolved = resolved();
-    resolved.extra_ca = Some(Sourced::built_in("a certificate".to_owned()));
-    let plan = plan_of(&resolved, &["true"]);
-    let hash = &plan.names.hash;
-    assert_eq!(plan.secret_names(), ["agent-trust", "agent-java"].map(|role| format!("sandboxc-{hash}-{role}")));
-    let text = stream(&resolved, &["true"]);
-    assert!(text.contains("SSL_CERT_FILE") && text.contains("mountPath: /etc/ssl/certs/ca-certificates.crt"), "{text}");
-    let dir = Path::new("/run/user/1000/sandboxc/s");
-    let (command, keeper) = (Command::Hold, Keeper::Runner(dir));
-    let request = Request { resolved: &resolved, session: "s", command: &command, attempt: 0, keeper };
-    let ours = tree::compile(&sandboxc::plan::plan(request).unwrap(), Podman::FLOOR).unwrap().stream;
-    assert!(ours.agent.pod.contains("path: /run/user/1000/sandboxc/s/agent\n"), "{}", ours.agent.pod);
-    assert!(!ours.router.unwrap().pod.contains("/run/user"), "the router decrypts nothing");
-    resolved.identity = Sourced::built_in(Identity::Root);
-    let text = stream(&resolved, &["true"]);
-    let local = "mountPath: /usr/local/share/ca-certificates/";
-    assert!(
-        text.contains(&format!("{local}sandboxc-added.crt")) && !text.contains(&format!("{local}sandboxc-session"))
-    );
-    resolved.sandbox_enabled = Sourced::built_in(false);
-    assert!(stream(&resolved, &["true"]).contains("SSL_CERT_FILE"), "without a router the same");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn fill(container: &mut Container) {
     container.label = Label::Type("sandboxc_agent.process".to_owned());
     container.seccomp = Seccomp::Profile("/srv/profiles/agent.json".into());
     container.devices = vec![Device { path: "/dev/net/tun".into(), from: at("server.yaml", 7) }];
-    container.limits = Limits { timeout: of(60), memory: of(64 << 20), cpus: of(500), pids: of(32) };
+    container.limits = Limits { timeout: of(60), memory: of(64 << 20), cpus: of(500), pids: of(32), shm: of(1 << 28) };
     container.stop_timeout = 9;
     for mount in &mut container.mounts {
         mount.options = vec![MountOption::NoSuid, MountOption::NoDev];
@@ -94,6 +94,9 @@ fn units_carry_every_field_of_every_container() {
         assert!(all("Volume").iter().all(|line| line.contains(",nosuid,nodev")), "{:?}", all("Volume"));
         assert_eq!(values(&lines, "Service", "RuntimeMaxSec"), ["60"], "{role}");
     }
+    assert_eq!(values(&unit(&files, "-agent.pod"), "Pod", "ShmSize"), ["268435456"]);
+    let conf = files.iter().find(|file| file.name() == "containers.conf").unwrap();
+    assert!(conf.text.contains("\nshm_size = \"268435456\"\n"), "{}", conf.text);
 }
 
 #[test]
@@ -124,6 +127,7 @@ fn a_trial_has_the_rights_of_its_container() {
         "--memory-swap=67108864",
         "--cpus=0.500",
         "--pids-limit=32",
+        "--shm-size=268435456",
         "--stop-timeout=9",
     ] {
         assert!(args.iter().any(|own| own == arg), "{arg}: {args:?}");

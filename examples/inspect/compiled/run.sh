@@ -523,6 +523,14 @@ spec:
       name: files
       readOnly: true
       subPath: containerenv
+    - mountPath: /etc/passwd
+      name: files
+      readOnly: true
+      subPath: passwd
+    - mountPath: /etc/group
+      name: files
+      readOnly: true
+      subPath: group
     - mountPath: /home/agent:nosuid,nodev
       name: home
     - mountPath: /home/me/src/inspect:nosuid,nodev
@@ -4306,6 +4314,14 @@ data:
         esac
     done </proc/net/fib_trie
     [ "$found" = yes ] || stop "the pod does not have its address $address"
+  group: |
+    root:x:0:
+    daemon:x:1:
+    bin:x:2:
+    www-data:x:33:
+    nogroup:x:65534:
+    tty:x:5:
+    agent:x:1000:
   hostname: |
     sandbox
   hosts: |
@@ -4346,6 +4362,13 @@ data:
 
     # In a mount namespace of its own a process could move away what is mounted read-only in the workspace.
     limit max_user_namespaces 0
+  passwd: |
+    root:x:0:0:root:/root:/bin/sh
+    daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
+    bin:x:2:2:bin:/bin:/usr/sbin/nologin
+    www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin
+    nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
+    agent:x:1000:1000:agent:/home/agent:/bin/sh
   resolv.conf: |
     nameserver 10.213.55.210
     options ndots:1

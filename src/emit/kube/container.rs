@@ -155,7 +155,7 @@ fn literal(word: &str) -> String {
 
 fn resources(limits: &Limits) -> Option<ResourceRequirements> {
     // The pids limit is an annotation, and whoever plays the stream enforces the timeout.
-    let Limits { timeout: _, memory, cpus, pids: _ } = limits;
+    let Limits { timeout: _, memory, cpus, pids: _, shm: _ } = limits;
     let memory = memory.as_ref().map(|memory| ("memory", memory.value.to_string()));
     let cpus = cpus.as_ref().map(|cpus| ("cpu", format!("{}m", cpus.value)));
     let limits: BTreeMap<String, Quantity> =

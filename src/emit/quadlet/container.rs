@@ -271,7 +271,8 @@ fn write_device(w: &mut Writer, device: &Device) -> Result<(), EmitError> {
 
 /// Writes the limits that podman enforces, and returns the timeout in seconds, which systemd enforces.
 fn write_limits(w: &mut Writer, limits: &Limits) -> Result<Option<u64>, EmitError> {
-    let Limits { timeout, memory, cpus, pids } = limits;
+    // The pod's unit says the size of `/dev/shm`.
+    let Limits { timeout, memory, cpus, pids, shm: _ } = limits;
     if let Some(memory) = memory.as_ref().map(|memory| memory.value) {
         w.set_or_arg("Memory", &memory.to_string(), "--memory")?;
         // A limit equal to the memory limit means no swap (podman-run(1)).

@@ -73,6 +73,7 @@ pub const KEYS: &[Key] = &[
     key("Pod", "Network", (5, 0), Raw),
     key("Pod", "PodName", (5, 0), Stripped),
     key("Pod", "PodmanArgs", (5, 0), Exec),
+    key("Pod", "ShmSize", (5, 4), Stripped),
     key("Pod", "StopTimeout", (5, 7), Stripped),
     key("Pod", "UserNS", (5, 3), Stripped),
     key("Network", "DisableDNS", (4, 4), Stripped),

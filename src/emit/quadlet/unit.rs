@@ -78,7 +78,7 @@ impl PodUnit<'_> {
         let Self { relations, networks, labels, pod } = self;
         let podman = maker.podman;
         // Containers have units of their own; Quadlet names the infra container.
-        let Pod { name, infra: _, host_name, networks: _, dns, userns, sysctls, helpers: _, main: _ } = pod;
+        let Pod { name, infra: _, host_name, networks: _, dns, userns, sysctls, helpers: _, main } = pod;
         let mut w = Writer::new(podman, "");
         relations.write(&mut w)?;
         w.group("Pod");
@@ -93,6 +93,9 @@ impl PodUnit<'_> {
         }
         w.set_or_arg("HostName", host_name, "--hostname")?;
         w.set("UserNS", userns)?;
+        if let Some(shm) = &main.limits.shm {
+            w.set("ShmSize", &shm.value.to_string())?;
+        }
         // The gate ends before the others start. With Quadlet's default, `stop`, the pod would stop with it.
         w.set_or_arg("ExitPolicy", "continue", "--exit-policy")?;
         for (name, value) in labels {

@@ -68,12 +68,19 @@ const PLAIN: [MountOption; 2] = [MountOption::NoSuid, MountOption::NoDev];
 
 /// Files of the agent that podman would otherwise create in the host's runtime directory. There, root inside could
 /// write them and fill the directory. Also `/etc/hosts`, without which `localhost` does not resolve (`--no-hosts`).
-const OWN_FILES: [(&str, &str); 4] = [
+const OWN_FILES: [(&str, &str); 6] = [
     ("hosts", "/etc/hosts"),
     ("hostname", "/etc/hostname"),
     ("resolv.conf", "/etc/resolv.conf"),
     ("containerenv", "/run/.containerenv"),
+    ACCOUNTS[0],
+    ACCOUNTS[1],
 ];
+
+/// The users and groups of an agent that is [`AGENT_USER`]. podman would add the invoking user to those of the image, with
+/// the user's own name and the workspace as home. Root keeps the image's files: it installs packages, which add users, and
+/// podman adds nobody.
+const ACCOUNTS: [(&str, &str); 2] = [("passwd", "/etc/passwd"), ("group", "/etc/group")];
 
 const GATE: [&str; 3] = ["/bin/sh", "-c", "/bin/sh /etc/sandboxc/gate.sh && exec /bin/sh /etc/sandboxc/limits.sh"];
 const FORWARDER: [&str; 5] = ["nginx", "-e", "stderr", "-c", "/etc/sandboxc/forwarder.conf"];
@@ -300,7 +307,12 @@ impl Maker<'_> {
         let file = |(file, at): &(&'static str, &str)| {
             ours("files", Source::Files { set: FileSet::Agent, file: Some(file) }, at)
         };
-        let own = OWN_FILES.iter().filter(|(file, _)| *file != "resolv.conf" || network.is_some());
+        let is_taken = |at: &str| agent.mounts.iter().any(|mount| Path::new(at).starts_with(&mount.target));
+        let own = OWN_FILES.iter().filter(|own @ (file, at)| match *file {
+            "resolv.conf" => network.is_some(),
+            _ if ACCOUNTS.contains(own) => agent.identity.value == Identity::HostUser && !is_taken(at),
+            _ => true,
+        });
         let home = Mount {
             read_only: false,
             relabel: false,
@@ -313,7 +325,14 @@ impl Maker<'_> {
         mounts.extend([home, host("workspace", source, &workspace.target, workspace.read_only, &workspace.from)]);
         if let Selinux::Type(_) = selinux {
             // podman's own file belongs to the infra container, which has a different label.
-            mounts.push(Mount { read_only: false, ..self::ours("shm", Source::Memory(SHM_SIZE), "/dev/shm") });
+            mounts.push(Mount {
+                read_only: false,
+                ..self::ours(
+                    "shm",
+                    Source::Memory(agent.limits.shm.as_ref().map_or(SHM_SIZE, |shm| shm.value)),
+                    "/dev/shm",
+                )
+            });
         }
         for (index, (path, overlay)) in workspace.overlays().into_iter().enumerate() {
             let part = workspace.protect.iter().find(|part| part.path.starts_with(path));

@@ -190,13 +190,15 @@ impl Subject<'_> {
 
     fn limits(&self, seen: &oci::Resources) -> Vec<Difference> {
         let Some(planned) = self.planned else { return Vec::new() };
-        let Limits { timeout: _, memory, cpus, pids } = &planned.limits;
+        let Limits { timeout: _, memory, cpus, pids, shm } = &planned.limits;
         let millis = seen.cpu.quota.zip(seen.cpu.period).and_then(|(quota, period)| (quota * 1000).checked_div(period));
         let expected = [
             ("memory", memory, seen.memory.limit),
             ("memory and swap", memory, seen.memory.swap),
             ("processes", pids, seen.pids.limit),
             ("thousandths of a CPU", cpus, millis),
+            // Containers of a pod share the infra container's `/dev/shm`.
+            ("bytes of /dev/shm", shm, Some(self.infra.host_config.shm_size)),
         ];
         let differs = |(what, limit, actual): (&str, &Option<crate::source::Sourced<u64>>, Option<i64>)| {
             let limit = limit.as_ref()?;

@@ -260,3 +260,19 @@ fn ten_thousand_entries_load_on_many_lines_and_on_one() {
     world.repo(&format!("version: 1\nnetwork: {{allow: [{}]}}\n", hosts.join(", ")));
     assert_eq!(world.resolved().policy.allow.rules().len(), 30_000);
 }
+
+#[test]
+fn the_size_of_shared_memory_is_the_smaller_of_two_and_stands_next_to_the_limits() {
+    let world = World::new();
+    world.repo("version: 1\nshm_size: 1g\n");
+    let shm = |world: &World| world.resolved().limits.shm.map(|shm| shm.value);
+    assert_eq!(shm(&world), Some(1 << 30));
+    world.server("version: 1\ndefaults: {shm_size: 256m}\n");
+    assert_eq!((shm(&world), world.codes()), (Some(256 << 20), vec![Code::Clamped]));
+    world.repo("version: 1\n");
+    assert_eq!((shm(&world), world.codes()), (Some(256 << 20), vec![]));
+    world.repo("version: 1\nshm_size: 64\n");
+    assert!(world.text().contains("`shm_size`"), "{}", world.text());
+    world.repo("version: 1\nresource_limits: {shm_size: 64m}\n");
+    assert!(world.text().contains("next to `resource_limits`"), "{}", world.text());
+}
