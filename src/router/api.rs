@@ -23,13 +23,13 @@ pub(super) struct Asker(pub(super) Rc<Worker>);
 
 impl Api for Asker {
     async fn call(&self, request: ApiRequest) -> Result<ApiAnswer, String> {
-        timeout(PATIENCE, self.ask(request)).await.unwrap_or_else(|_| Err("no answer in 10 s".to_owned()))
+        timeout(PATIENCE, self.ask(request)).await.unwrap_or_else(|_| Err("no response within 10 s".to_owned()))
     }
 }
 
 impl Asker {
     async fn ask(&self, request: ApiRequest) -> Result<ApiAnswer, String> {
-        let (name, port, path) = parts(&request.url).ok_or("the URL is not one of an API")?;
+        let (name, port, path) = parts(&request.url).ok_or("this is not the URL of an API")?;
         let live = self.0.shared.current.get();
         let decision = live.file.policy.decide(name.as_str(), port);
         let private = decision.verdict == Verdict::Allow && decision.private;
@@ -41,7 +41,7 @@ impl Asker {
             true => unreached.reason.text().to_owned(),
             false => unreached.said,
         })?;
-        let Upstream::Plain(mut plain) = connection else { return Err("the host speaks HTTP/2 alone".to_owned()) };
+        let Upstream::Plain(mut plain) = connection else { return Err("the host only supports HTTP/2".to_owned()) };
         let body = request.body.unwrap_or_default();
         let head = Request {
             method: request.method.to_owned(),
@@ -60,7 +60,7 @@ impl Asker {
         let most = usize::try_from(live.file.limits.answer_head).unwrap_or(usize::MAX);
         let answer = loop {
             let read = read_answer(reader, request.method, most).await;
-            let (answer, _) = read.map_err(|_| "no answer, or none that is HTTP".to_owned())?;
+            let (answer, _) = read.map_err(|_| "no valid HTTP response".to_owned())?;
             if answer.status >= 200 {
                 break answer;
             }
@@ -72,8 +72,8 @@ impl Asker {
                 Ok(Some(Piece::Data(data))) if bytes.len() + data.len() <= LARGEST => bytes.extend_from_slice(&data),
                 Ok(Some(Piece::Trailers(_))) => {}
                 Ok(None) => break,
-                Ok(Some(Piece::Data(_))) => return Err("the answer is larger than 8 MiB".to_owned()),
-                Err(BodyError::Malformed | BodyError::Ended) => return Err("the answer ended too early".to_owned()),
+                Ok(Some(Piece::Data(_))) => return Err("the response is larger than 8 MiB".to_owned()),
+                Err(BodyError::Malformed | BodyError::Ended) => return Err("the response ended too early".to_owned()),
             }
         }
         let date = values(&answer.headers, "date").next().map(|date| String::from_utf8_lossy(date).into_owned());

@@ -29,9 +29,11 @@ impl Unreadable {
     /// For the log.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Encoding => "the answer's content encoding cannot be read, and so not cleared of credentials",
-            Self::Malformed => "the answer cannot be decoded, and so not cleared of credentials",
-            Self::Value => "the answer holds a credential in a compressed body that must keep its bytes",
+            Self::Encoding => {
+                "the response's content encoding is not supported, so it cannot be cleared of credentials"
+            }
+            Self::Malformed => "the response cannot be decoded, so it cannot be cleared of credentials",
+            Self::Value => "the response contains a credential in a compressed body that must not change",
         }
     }
 }

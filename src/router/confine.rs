@@ -42,7 +42,10 @@ pub fn keep_capabilities(keep: CapabilitySet) -> io::Result<()> {
 pub fn confine(permitted: &Permitted, threads: Threads) -> Result<String, String> {
     let files = landlock(permitted).map_err(|error| format!("Landlock: {error}"))?;
     let calls = calls::filter(threads).map_err(|error| format!("seccomp: {error}"))?;
-    Ok(format!("confined: Landlock {files}, seccomp {}", if calls { "on" } else { "not on this architecture" }))
+    Ok(format!(
+        "confined: Landlock {files}, seccomp {}",
+        if calls { "on" } else { "not supported on this architecture" }
+    ))
 }
 
 fn landlock(permitted: &Permitted) -> Result<&'static str, RulesetError> {
@@ -71,8 +74,8 @@ fn landlock(permitted: &Permitted) -> Result<&'static str, RulesetError> {
     }
     Ok(match ruleset.restrict_self()?.ruleset {
         RulesetStatus::FullyEnforced => "on",
-        RulesetStatus::PartiallyEnforced => "on in part, as far as this kernel knows it",
-        RulesetStatus::NotEnforced => "not in this kernel",
+        RulesetStatus::PartiallyEnforced => "partly supported by this kernel",
+        RulesetStatus::NotEnforced => "not supported by this kernel",
     })
 }
 

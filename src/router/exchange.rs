@@ -171,10 +171,9 @@ fn lost(reason: Reason) -> Lost {
 fn no_answer(why: &NoAnswer) -> Lost {
     match why {
         NoAnswer::Ended { begun: false } => Lost::Unread,
-        NoAnswer::Ended { begun: true } => Lost::Refused(
-            Refusal::new(Reason::UpstreamFailed)
-                .says("the host ended the connection inside of its answer's head; try again later".to_owned()),
-        ),
+        NoAnswer::Ended { begun: true } => Lost::Refused(Refusal::new(Reason::UpstreamFailed).says(
+            "the host closed the connection in the middle of its response's headers; try again later".to_owned(),
+        )),
         NoAnswer::Silent => lost(Reason::UpstreamTimeout),
         NoAnswer::Malformed => lost(Reason::UpstreamMalformed),
         NoAnswer::TooLarge => lost(Reason::UpstreamHeadTooLarge),

@@ -218,7 +218,7 @@ impl Dialer {
             Err(Handshake::OtherProtocol) => {
                 return Err(failed(
                     Reason::UpstreamFailed,
-                    "the host does not speak HTTP/2, which gRPC needs".to_owned(),
+                    "the host does not support HTTP/2, which gRPC needs".to_owned(),
                 ));
             }
             Err(Handshake::Failed(unreached)) => return Err(unreached),
@@ -228,7 +228,7 @@ impl Dialer {
         builder.enable_push(false).max_send_buffer_size(64 << 10);
         let shaken = timeout(PATIENCE, builder.handshake(stream)).await;
         let Ok(Ok((send, connection))) = shaken else {
-            return Err(failed(Reason::UpstreamFailed, "the host does not speak HTTP/2".to_owned()));
+            return Err(failed(Reason::UpstreamFailed, "the host does not support HTTP/2".to_owned()));
         };
         tokio::task::spawn_local(async move {
             // The requests on it show what went wrong.

@@ -9,7 +9,7 @@ use super::*;
 
 const VALUE: &[u8] = b"ghp_real/value+0123456789";
 const SURROGATE: &[u8] = b"ghp_surrogate000012345678";
-/// Shorter than its surrogate, and a beginning of `VALUE`.
+/// Shorter than its surrogate, and a prefix of `VALUE`.
 const SHORT: &[u8] = b"ghp_real";
 
 fn replacer(keeps_length: bool) -> Replacer {
@@ -43,7 +43,7 @@ fn fields(all: &[(&str, &str)]) -> Vec<Field> {
     all.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }
 
-/// What comes of a body in pieces of these sizes, in turns.
+/// The result for a body in pieces of these sizes, in turn.
 fn run(clearer: &mut Clearer, body: &[u8], sizes: &[usize]) -> Result<Vec<u8>, Unreadable> {
     let (mut out, mut rest) = (Vec::new(), body);
     for size in sizes.iter().cycle() {
@@ -100,10 +100,10 @@ fn what_cannot_be_read_does_not_pass() {
         assert_eq!(long, Err(Unreadable::Malformed), "{coding}");
         let other = cleared(&[("content-encoding", word)], false, b"\xff\xfe\xfd plain text that is not packed");
         assert_eq!(other, Err(Unreadable::Malformed), "{coding}");
-        // A body that is empty holds nothing.
+        // An empty body contains nothing.
         assert_eq!(cleared(&[("content-encoding", word)], false, b"").as_deref(), Ok(b"".as_slice()), "{coding}");
     }
-    // Words that say nothing of compression.
+    // Words that are not about compression.
     for word in ["identity", "", "aws-chunked", "UTF-8"] {
         assert_eq!(cleared(&[("content-encoding", word)], false, VALUE).as_deref(), Ok(SURROGATE), "{word}");
     }
@@ -146,16 +146,16 @@ fn an_answer_that_keeps_its_length_is_replaced_byte_by_byte_or_not_at_all() {
     assert_eq!((got.len(), got), (text.len(), [b"a other_su b ".as_slice(), SURROGATE].concat()));
     let small = Replacer::new([(VALUE, b"x".as_slice())], &[], true).unwrap().unwrap();
     assert_eq!(small.text(VALUE).unwrap(), b"x000000000000000000000000");
-    // Packed bytes pass as they are, or the answer ends.
+    // Compressed bytes are passed on unchanged, or the response ends.
     let clean = pack("gzip", &b"nothing here ".repeat(9000));
     let gzip = [("content-encoding", "gzip")];
     assert_eq!(cleared(&gzip, true, &clean).as_deref(), Ok(clean.as_slice()));
     let dirty = pack("gzip", &[&b"nothing here ".repeat(9000), VALUE].concat());
     assert_eq!(cleared(&gzip, true, &dirty), Err(Unreadable::Value));
-    // What a bucket's owner calls it.
+    // The encoding that a bucket's owner chose.
     assert_eq!(cleared(&[("content-encoding", "my-own")], true, b"x").as_deref(), Ok(b"x".as_slice()));
     assert!(Clearer::new(&replacer(true), "GET", 403, &mut fields(&[("content-encoding", "my-own")])).is_err());
-    // gRPC says how long its messages are.
+    // gRPC messages contain their length.
     let mut grpc = fields(&[("content-type", "application/grpc+proto")]);
     let mut clearer = Clearer::new(&replacer(false), "POST", 200, &mut grpc).unwrap();
     assert_eq!(run(&mut clearer, &text, &[3]).unwrap().len(), text.len());
@@ -177,7 +177,7 @@ fn a_packed_value_is_not_passed_on_in_part() {
             }
         }
         assert!(end.is_err() || clearer.finish(&mut out).is_err(), "{coding}");
-        // Whoever unpacks what has come finds no more than the beginning.
+        // Decompressing what was received gives no more than a prefix.
         let seen = Clearer::new(
             &Replacer::new([(b"none such".as_slice(), VALUE)], &[], false).unwrap().unwrap(),
             "GET",
@@ -231,7 +231,7 @@ fn offers_name_what_can_be_undone() {
     }
 }
 
-/// Bodies in which values and their beginnings are frequent.
+/// Bodies in which values and their prefixes are frequent.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let encoded = STANDARD.encode([b"user:", VALUE].concat()).into_bytes();
     let parts = [
@@ -250,7 +250,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(parts.to_vec()), 0..30).prop_map(|parts| parts.concat())
 }
 
-/// Replaces in the plainest way: at each place the longest form that begins there.
+/// Replaces in the simplest way: at each position the longest form that begins there.
 fn plainly(body: &[u8], fit: bool) -> Vec<u8> {
     let mut all = crate::router::credential::forms::pairs(VALUE, SURROGATE);
     all.extend(crate::router::credential::forms::pairs(SHORT, b"other_surrogate"));
@@ -275,7 +275,7 @@ fn plainly(body: &[u8], fit: bool) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// However a body is cut, what comes out is what the whole would give.
+    /// However a body is split, the result is the same.
     #[test]
     fn pieces_come_out_as_the_whole(body in body(), sizes in prop::collection::vec(1_usize..40, 1..6), fit in any::<bool>()) {
         let wanted = plainly(&body, fit);
@@ -295,7 +295,7 @@ proptest! {
         let headers = [("content-encoding", word)];
         let mut clearer = Clearer::new(&replacer(false), "GET", 200, &mut fields(&headers)).unwrap();
         prop_assert_eq!(run(&mut clearer, &pack(coding, &body), &sizes).unwrap(), plainly(&body, false));
-        // Where bytes must stay, they do, or the answer ends.
+        // Where bytes must not change, they do not, or the response ends.
         let packed = pack(coding, &body);
         let mut clearer = Clearer::new(&replacer(true), "GET", 200, &mut fields(&headers)).unwrap();
         let got = run(&mut clearer, &packed, &sizes);

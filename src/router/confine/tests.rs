@@ -1,4 +1,4 @@
-//! What still works in a confined thread, and what does not. Each test confines a thread of its own.
+//! What still works in a confined thread, and what does not. Each test confines its own thread.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -19,7 +19,7 @@ fn what_the_router_does_still_works() {
     let file = dir.path().join("policy.json");
     fs::write(&file, "1").unwrap();
     confined(Permitted { read: vec![dir.path().to_owned()], connect: None }, move |_| {
-        // The file is replaced by a rename.
+        // A rename replaces the file.
         fs::read(&file).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

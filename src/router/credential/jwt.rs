@@ -22,7 +22,7 @@ pub(super) fn sign(issuer: &str, pem: &str, now: i64) -> Result<String, String> 
     let text = format!("{}.{}", encoded(json!({ "alg": "RS256", "typ": "JWT" })), encoded(claims));
     let mut signature = vec![0; key.public().modulus_len()];
     let signed = key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature);
-    signed.map_err(|_| "the private key does not sign".to_owned())?;
+    signed.map_err(|_| "the private key cannot sign".to_owned())?;
     Ok(format!("{text}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
 }
 

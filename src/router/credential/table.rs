@@ -107,7 +107,7 @@ impl Table {
         let all = file::read(json)?;
         if let Some(one) = all.iter().find(|one| !one.is_whole()) {
             return Err(format!(
-                "credentials.json: the entry of {} lacks something, or its value is of no header",
+                "credentials.json: the entry {} is incomplete, or its value is not valid in a header",
                 one.name
             ));
         }

@@ -1,4 +1,4 @@
-//! Vectors of `masking.json`, and what is new.
+//! The vectors of `masking.json`, and new cases.
 
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -40,7 +40,7 @@ fn every_vector_is_settled_as_before() {
     for one in &all {
         let request = &one["request"];
         let name = request["host"].as_str().unwrap();
-        // What is no name never comes so far.
+        // Invalid names never get here.
         let Some(host) = HostName::from_wire(name).filter(|host| host.as_str() == name) else { continue };
         let table = Table::read(one["table"].to_string().as_bytes()).unwrap();
         let headers: Vec<Field> = request["headers"]
@@ -69,7 +69,7 @@ fn every_vector_is_settled_as_before() {
             .collect();
         assert_eq!(json!(set), expect["headers"], "{one}");
         assert_eq!(json!(pass.used), expect["used"], "{one}");
-        // Whatever Basic was sent comes back as it came.
+        // Whatever Basic contained comes back unchanged.
         for pair in expect["pairs"].as_array().unwrap() {
             let (up, came) = (pair[0].as_str().unwrap(), pair[1].as_str().unwrap());
             let cleared = pass.clear.as_ref().unwrap().text(up.as_bytes());
@@ -105,7 +105,7 @@ fn table(masked: &[Value], aws: &[Value], github: &[Value]) -> Table {
     Table::read(json!({ "masked": masked, "aws": aws, "github": github }).to_string().as_bytes()).unwrap()
 }
 
-/// A token, and its owner.
+/// A token and its owner.
 struct Fixed(Option<&'static str>);
 
 impl Tokens for Fixed {
@@ -190,7 +190,7 @@ fn aws_keys_sign_for_their_scope_alone() {
     let clear = pass.clear.unwrap();
     assert!(clear.keeps_length());
     assert_eq!(clear.text(b"<AWSAccessKeyId>REALid0000<").unwrap(), b"<AWSAccessKeyId>SURid00000<");
-    // S3 shows what it would have signed as bytes.
+    // S3 shows the bytes of the string to sign.
     assert_eq!(clear.text(b"52 45 41 4c 69 64 30 30 30 30").unwrap(), b"53 55 52 69 64 30 30 30 30000");
     assert_eq!(said(&of("elsewhere.test", &[])), "leak AWS");
     assert_eq!(said(&of("b.s3.amazonaws.com", &[("X-A", "SURsecret0000")])), "leak AWS");

@@ -131,7 +131,7 @@ impl Minter {
         let last: Vec<(&str, &App, Token)> = self.apps.iter().flat_map(|(name, app)| self.take(name, app)).collect();
         let revoked = last.iter().map(|(name, app, token)| revoke(name, app, token, api, log)).collect();
         if timeout(LONGEST_END, all(revoked)).await.is_err() {
-            log("github: not every token was revoked in time; they end by themselves within an hour");
+            log("github: not all tokens were revoked in time; they expire within an hour");
         }
     }
 
@@ -256,7 +256,7 @@ async fn mint(app: &App, api: &impl Api) -> Result<(String, Duration, Option<Str
     if answer.status != 201 {
         return Err(format!("the API answered {}", answer.status));
     }
-    let none = || "the API answered without a token that lives".to_owned();
+    let none = || "the API's response contains no valid token".to_owned();
     let minted: Minted = serde_json::from_slice(&answer.body).map_err(|_| none())?;
     let printable =
         (1..=1024).contains(&minted.token.len()) && minted.token.bytes().all(|byte| byte.is_ascii_graphic());

@@ -41,7 +41,7 @@ pub fn wait_for(router: Ipv4Addr, plan: &str, within: Duration) -> Result<(), St
             }
             Ok(_) => return Ok(()),
             Err(error) if Instant::now() >= end => {
-                return Err(format!("the router at {router} does not answer: {error}"));
+                return Err(format!("the router at {router} does not respond: {error}"));
             }
             // It is not up yet, which the error reports immediately.
             Err(_) => sleep(Duration::from_millis(5)),
@@ -70,6 +70,6 @@ fn ask(server: SocketAddrV4) -> io::Result<String> {
     });
     match (ours, texts.collect::<Vec<_>>().as_slice()) {
         (true, [text]) => Ok(String::from_utf8_lossy(text).into_owned()),
-        _ => Err(io::Error::other("it answers as another name server")),
+        _ => Err(io::Error::other("another name server responds there")),
     }
 }

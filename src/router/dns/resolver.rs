@@ -50,7 +50,7 @@ pub enum ResolveError {
     #[error("the name has IPv6 addresses only, and the router has no IPv6")]
     Ipv6Only,
     /// Every server refused or failed; the first one with this response code (RFC 1035 4.1.1).
-    #[error("the resolver {server} answered {code}")]
+    #[error("the resolver {server} responded with {code}")]
     Failed {
         /// The server.
         server: IpAddr,
@@ -58,7 +58,7 @@ pub enum ResolveError {
         code: &'static str,
     },
     /// No server responded in time, or none could be reached.
-    #[error("no resolver answered within {} s", DEADLINE.as_secs())]
+    #[error("no resolver responded within {} s", DEADLINE.as_secs())]
     NoAnswer,
     /// One of its addresses must not be reached by this name.
     #[error("the name resolves to {address}, which is not a public address")]
@@ -254,9 +254,9 @@ async fn by_tcp(server: SocketAddr, query: &Message) -> Result<Message, Fault> {
         stream.read_exact(&mut reply).await?;
         Ok::<_, io::Error>(reply)
     };
-    let bytes = exchange.await.map_err(|_| Fault::Code("a truncated answer, and no other by TCP"))?;
-    let reply = fitting(&bytes, query).ok_or(Fault::Code("by TCP what is no answer to the question"))?;
-    if reply.metadata.truncation { Err(Fault::Code("a truncated answer by TCP")) } else { Ok(reply) }
+    let bytes = exchange.await.map_err(|_| Fault::Code("a truncated response, and none over TCP"))?;
+    let reply = fitting(&bytes, query).ok_or(Fault::Code("an invalid response over TCP"))?;
+    if reply.metadata.truncation { Err(Fault::Code("a truncated response over TCP")) } else { Ok(reply) }
 }
 
 /// Parses the message if it is the response to this question.
@@ -303,7 +303,7 @@ fn read_answer(reply: &Message, name: &Name, kind: RecordType) -> Result<Answer,
         let Some((target, alias_ttl)) = alias else { return Ok(Answer::NoRecords) };
         (owner, ttl) = (target, ttl.min(alias_ttl));
     }
-    Err(Fault::Code("aliases without an end"))
+    Err(Fault::Code("an endless chain of aliases"))
 }
 
 #[cfg(test)]

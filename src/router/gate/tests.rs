@@ -1,4 +1,4 @@
-//! What the kernel prints, and what the gate makes of it.
+//! What the kernel prints, and how the gate interprets it.
 
 use super::*;
 
@@ -97,7 +97,7 @@ fn user_namespaces_are_off_before_anything_is_asked_of_the_router() {
         assert!(!at(USER_NAMESPACES).exists() && !at(INOTIFY[0].0).exists());
     }
     fs::write(at("self/uid_map"), "         0          1       1000\n      1000          0          1\n").unwrap();
-    // A limit that takes the words and keeps its own counsel.
+    // A limit that accepts writes and does not change.
     std::os::unix::fs::symlink("/dev/null", at(USER_NAMESPACES)).unwrap();
     assert!(check(&file, proc.path()).unwrap_err().contains("max_user_namespaces cannot be set"));
     fs::remove_file(at(USER_NAMESPACES)).unwrap();

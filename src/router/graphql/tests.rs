@@ -1,4 +1,4 @@
-//! Vectors: bodies, and what a second reader (graphql-core, and one of our own) says of them.
+//! Vectors: bodies, and how a second parser (graphql-core, and one of our own) interprets them.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -25,22 +25,22 @@ fn a_second_reader_says_the_same() {
             ([_, said], found) => {
                 let said = said.as_str().unwrap();
                 refused += 1;
-                // A byte order mark is ignored anywhere (October 2021, 2.1.1), and does not go up.
+                // A byte order mark is ignored anywhere (October 2021, 2.1.1), and is not forwarded.
                 if body.contains("a \u{feff}") {
                     assert_eq!(found.unwrap().forward, br#"{"query":"{ a }"}"#);
                     continue;
                 }
                 let text = found.err().unwrap_or_else(|| panic!("read, not refused ({said}): {body}"));
-                // What serde calls malformed it says in its own words.
+                // serde describes malformed input in its own words.
                 let json =
                     ["no JSON", "a lone surrogate", "a malformed string", "an unterminated string", "text after"];
-                // Two definitions of one name are found once all are read.
+                // Two definitions with the same name are found after all are parsed.
                 let json = json.iter().chain(&["two operations", "fragment '"]);
                 let theirs = json.clone().any(|one| said.starts_with(one)) || said.starts_with("a number of more");
                 assert!(text == said || theirs, "{text}, not {said}: {body}");
             }
             ([_, wanted, fields, forward], found) => {
-                // A number beyond a double's range is refused since JSON readers differ about it.
+                // A number beyond a double's range is refused, since JSON parsers differ about it.
                 if body.contains("e+400") {
                     assert!(found.is_err());
                     continue;
@@ -51,7 +51,7 @@ fn a_second_reader_says_the_same() {
                 assert_eq!(Value::from(document.fields.clone()), *fields, "{body}");
                 let query = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
                 assert_eq!(query(&document.forward), query(forward.as_str().unwrap().as_bytes()), "{body}");
-                // What goes up comes to the same.
+                // What is forwarded means the same.
                 let again = read(&document.forward).unwrap();
                 assert_eq!((again.fields, again.forward), (document.fields, document.forward), "{body}");
             }
@@ -152,7 +152,7 @@ fn the_body_is_the_only_source_of_the_request() {
     assert!(surroundings(&twice, None).is_err());
 }
 
-/// Pieces of documents, right and wrong.
+/// Pieces of documents, valid and invalid.
 fn piece() -> impl Strategy<Value = String> {
     let all = [
         "query",

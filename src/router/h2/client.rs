@@ -28,7 +28,8 @@ pub(in crate::router) async fn exchange(
     let failed = |said: &str| Lost::Refused(Refusal::new(Reason::UpstreamFailed).says(said.to_owned()));
     let streams = exchange.body.is_none() && !matches!(request.length, Length::None | Length::Known(0));
     let bare = exchange.body.is_none() && !streams;
-    let head = head(exchange).ok_or_else(|| failed("the request's target has bytes that HTTP/2 does not carry"))?;
+    let head =
+        head(exchange).ok_or_else(|| failed("the request's target contains bytes that HTTP/2 does not permit"))?;
     let Ok((response, mut stream)) = connection.send.send_request(head, bare) else { return Err(Lost::Unread) };
     if streams && request.expects {
         down.invite().await.map_err(|_| Lost::Refused(Refusal::bad_request(400)))?;
@@ -67,7 +68,7 @@ pub(in crate::router) async fn exchange(
     let download = async {
         let response = match timeout(silence, response).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(failed(&format!("the host ended the request: {error}"))),
+            Ok(Err(error)) => return Err(failed(&format!("the host reset the request: {error}"))),
             Err(_) => return Err(Lost::Refused(Refusal::new(Reason::UpstreamTimeout))),
         };
         let (head, mut stream) = response.into_parts();

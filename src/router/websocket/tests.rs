@@ -83,7 +83,7 @@ fn what_cannot_be_read_ends_it() {
     }
 }
 
-/// Frames of whole messages, what comes of them, and control frames between.
+/// Frames of complete messages with the expected results, and control frames in between.
 fn messages() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let text = prop::sample::select(vec![VALUE.to_vec(), VALUE[..9].to_vec(), b"r".to_vec(), b" ".to_vec(), vec![255]]);
     let message = (prop::collection::vec(text, 0..8), prop::collection::vec(0..30_usize, 0..4), any::<bool>());
@@ -113,7 +113,7 @@ fn messages() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// However frames are cut, each message comes out as the whole would.
+    /// However frames are split, each message has the same result.
     #[test]
     fn pieces_come_out_as_the_whole((input, wanted) in messages(), sizes in prop::collection::vec(1_usize..40, 1..5)) {
         prop_assert_eq!(run(&input, &sizes).unwrap(), wanted);

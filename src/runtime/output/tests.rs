@@ -2,7 +2,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use super::*;
 
-/// A workspace with a part that is read-only inside, and a place beside it.
+/// A workspace with a part that is read-only inside, and a directory next to it.
 fn ground() -> (tempfile::TempDir, Inside) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
@@ -113,7 +113,7 @@ fn a_tree_has_its_modes_and_replaces_links_and_leaves_nothing_beside() {
     let mode = |path: &str| fs::symlink_metadata(out.join(path)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("a"), mode("a/b"), mode("a/b/text"), mode("run.sh")), (0o755, 0o755, 0o644, 0o755));
     assert_eq!(fs::read_dir(&out).unwrap().count(), 2);
-    // A directory that is in the way, a link among the directories, and a name that would leave the tree.
+    // A directory is in the way, a link is among the directories, and a name would leave the tree.
     fs::create_dir(out.join("in-the-way")).unwrap();
     symlink("a", out.join("link")).unwrap();
     for path in ["in-the-way", "link/x", "../x", "/x", "a/../x"] {
@@ -122,7 +122,7 @@ fn a_tree_has_its_modes_and_replaces_links_and_leaves_nothing_beside() {
     assert_eq!(fs::read_dir(&out).unwrap().count(), 4, "no file of ours is left half-way");
 }
 
-/// The lines of a log and of the one before it, and how many the log says are gone.
+/// The lines of a log and of the previous file, and how many the log reports as dropped.
 fn accounted(path: &Path) -> (Vec<u64>, u64) {
     let (mut seen, mut gone) = (Vec::new(), 0);
     for path in [path.with_extension("1"), path.to_owned()] {
@@ -155,7 +155,7 @@ fn a_log_is_held_to_a_size_and_says_what_is_no_longer_in_it() {
     assert!(first["gone"].as_u64().unwrap() > 0 && first["bytes"].as_u64().unwrap() > 1000, "{first}");
     let (seen, _) = accounted(&path);
     assert!(seen.is_sorted() && seen.last() == Some(&999), "the newest are kept");
-    // The twin: one that fits stays one file.
+    // A line that fits does not start a new file.
     let mut small = Rotating::open_with(&dir.path().join("out/small"), &inside, 2000).unwrap();
     small.line("{}", says);
     assert!(!dir.path().join("out/small.1").exists());
@@ -169,7 +169,7 @@ fn every_line_is_there_or_accounted_for() {
     let mut gone = 0;
     for number in 0..300_u64 {
         log.line(&format!("{{\"n\":{number}}}"), |dropped| {
-            // A line that says so is itself one of those that go.
+            // A line that reports dropped lines may itself be dropped.
             says(dropped)
         });
         let now = accounted(&path).1;
@@ -189,7 +189,7 @@ fn two_who_write_one_log_both_go_on_in_the_new_file() {
     }
     let (seen, gone) = accounted(&path);
     assert!(gone > 0 && seen.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seen:?}");
-    // One that is removed meanwhile begins anew.
+    // A removed log begins again.
     fs::remove_file(&path).unwrap();
     both[0].line("{\"n\":1}", says);
     assert_eq!(fs::read_to_string(&path).unwrap(), "{\"n\":1}\n");

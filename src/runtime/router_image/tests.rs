@@ -1,10 +1,10 @@
-//! Images of programs that are small enough to write down. The end-to-end suite loads a real one.
+//! Images of small, hand-written programs. The end-to-end suite loads a real one.
 
 use std::process::Command;
 
 use super::*;
 
-/// A 64-bit program header and nothing else; with an interpreter, if it is to have one.
+/// A 64-bit program header and nothing else, optionally with an interpreter.
 fn elf(machine: u16, interpreter: Option<&str>) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");

@@ -1,4 +1,4 @@
-//! Attacks on the look and on the watch, each with what must go on working.
+//! Attacks on the scan and on the watch, each with what must still work.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ struct World {
 }
 
 impl World {
-    /// A repository as git makes one.
+    /// A repository, as git creates it.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let tree = Arc::new(Tree::open(dir.path()).unwrap());
@@ -45,7 +45,7 @@ impl World {
         fs::write(self.path(path), text).unwrap();
     }
 
-    /// What `config` says of such a repository.
+    /// What `config` returns for such a repository.
     fn workspace(&self) -> Workspace {
         let part = |path: &str| Protected { path: path.into(), stand_in: None, from: From::built_in() };
         Workspace {
@@ -66,7 +66,7 @@ impl World {
         report.changes
     }
 
-    /// The alarms after something was done, and whether whoever waits was woken.
+    /// The alarms after something was done, and whether the waiting thread was woken.
     fn watched(&self, workspace: &Workspace, attack: impl FnOnce()) -> (Vec<String>, bool) {
         let watch = Watch::start(Arc::clone(&self.tree), workspace, true).unwrap();
         attack();
@@ -81,7 +81,7 @@ fn is_raised(watch: &Watch, within: Duration) -> bool {
     poll(&mut fds, Some(&timeout)).unwrap() > 0
 }
 
-/// An index of version 2 with gitlinks alone.
+/// An index of version 2 with gitlinks only.
 fn index(links: &[&str]) -> Vec<u8> {
     let mut bytes = b"DIRC\0\0\0\x02".to_vec();
     bytes.extend(u32::try_from(links.len()).unwrap().to_be_bytes());
@@ -202,7 +202,7 @@ fn a_mode_that_makes_a_hook_run_is_a_change() {
     assert_eq!(world.changes(&before), ["changed .git/hooks/pre-commit"]);
 }
 
-/// Twenty thousand files used up what the look was given; it then said that known files had been removed.
+/// Twenty thousand files used up the limit of the scan; it then reported that known files had been removed.
 #[test]
 fn a_flood_of_files_hides_nothing_and_makes_nobody_lie() {
     let world = World::new();
@@ -257,7 +257,7 @@ fn what_appears_at_a_name_that_git_obeys_is_set_aside_and_raises_the_alarm() {
     );
     assert!(!world.path(".git/commondir").exists() && world.path(".git/commondir.planted").exists());
 
-    // In one step: the directory alone would be set aside before there is anything in it.
+    // In one step: otherwise the directory would be renamed before it contains anything.
     world.write("src/new/config", "[core]\n\tfsmonitor = ./x\n");
     let (alarms, _) = world.watched(&world.workspace(), || {
         fs::rename(world.path("src/new"), world.path("src/.git")).unwrap();
@@ -334,7 +334,7 @@ fn a_gitlink_that_comes_in_with_a_repository_raises_the_alarm() {
     assert!(watch.finish()[0].contains("gitlink `not/yet`"));
 }
 
-/// Events that the kernel drops are made up for by looking.
+/// A complete scan makes up for events that the kernel drops.
 #[test]
 fn a_flood_of_events_hides_nothing() {
     let world = World::new();

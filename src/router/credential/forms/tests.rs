@@ -66,7 +66,7 @@ fn a_form_of_a_surrogate_is_of_the_same_kind() {
     assert!(has(b"value/of+it", "dmFsdWUvb2YraXQ="));
 }
 
-/// The text with every form replaced by the same form of the surrogate, the longest first.
+/// The text with every form replaced by the corresponding form of the surrogate, longest first.
 fn replaced(text: &str, value: &[u8], surrogate: &[u8]) -> String {
     let mut all = pairs(value, surrogate);
     all.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
@@ -76,7 +76,7 @@ fn replaced(text: &str, value: &[u8], surrogate: &[u8]) -> String {
 }
 
 proptest! {
-    /// Basic with the value as password or user comes back as Basic with the surrogate, to the last digit.
+    /// Basic with the value as password or user becomes Basic with the surrogate, to the last digit.
     #[test]
     fn basic_is_exact(value in "[a-zA-Z0-9_+/=-]{8,40}", user in "[a-z]{0,7}") {
         let surrogate: String = value.chars().rev().map(|c| if c == '=' { 'x' } else { c }).collect();
@@ -89,7 +89,7 @@ proptest! {
         }
     }
 
-    /// At any place of a longer text, less than a digit at either end is left.
+    /// At any position in a longer text, less than a digit remains at either end.
     #[test]
     fn base64_of_a_longer_text_holds_nothing_of_it(
         value in "[ -~]{8,40}", before in "[ -~]{0,9}", after in "[ -~]{0,9}",

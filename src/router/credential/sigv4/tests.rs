@@ -1,5 +1,6 @@
-//! Vectors: `botocore.json` has what botocore sends with the surrogate keys and with the real ones, `sigv4.json` AWS's published
-//! suite and what botocore cannot say (refusals, foreign keys, tokens, headers that the router writes).
+//! Vectors: `botocore.json` contains what botocore sends with the surrogate keys and with the real ones; `sigv4.json`
+//! contains AWS's published suite and what botocore cannot send (refusals, foreign keys, tokens, headers that the
+//! router writes).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -65,7 +66,7 @@ fn at(text: &str) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(moment).unwrap())
 }
 
-/// What a vector says of the answer: `[target, authorization, token, digest]`, null where nothing of it is sent anew.
+/// The expected result: `[target, authorization, token, digest]`, with null for what is not replaced.
 fn shown(answer: &Answer, target: &[u8]) -> Value {
     match answer {
         Answer::Unsigned => Value::Null,
@@ -110,12 +111,12 @@ fn keys(corpus: &Value, token: &str) -> Keys {
     Keys { id: pair("access_key_id"), secret: pair("secret_access_key"), token }
 }
 
-/// A session that is longer than any URL is good.
+/// A session that is longer than the validity of any URL.
 fn long() -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(4_000_000_000))
 }
 
-/// The new signature of a case, and the one that botocore made.
+/// The new signature of a case, and botocore's.
 fn signatures(corpus: &Value, one: &Value, sent: &Sent) -> (Option<String>, Option<String>) {
     let answer = sent.resign(&keys(corpus, &text(&one["token"])), at("20260304T050607Z"), long(), false);
     let shown = shown(&answer, &sent.target);
@@ -136,7 +137,7 @@ fn what_leaves_is_what_botocore_signs_with_the_real_keys() {
     let mut different = Vec::new();
     for one in cases {
         let sent = Sent::read(one);
-        // Elsewhere than at S3 a range does not go up, and is not signed: see below.
+        // Except for S3, `Range` is not forwarded, and therefore not signed: see below.
         if sent.headers.iter().any(|(name, _)| name == b"Range") && !one.to_string().contains("/s3/") {
             continue;
         }
@@ -150,7 +151,7 @@ fn what_leaves_is_what_botocore_signs_with_the_real_keys() {
         for gone in [&keys.id.surrogate, &keys.secret.surrogate, &keys.secret.value, "surrogateToken"] {
             assert!(!all.contains(gone), "{}: {all}", one["name"]);
         }
-        // A header's token is the real one, and no other.
+        // A token in a header is the real one.
         if let Answer::Signed(signed) = answer {
             let token = signed.headers.iter().find(|(name, _)| *name == TOKEN).and_then(|(_, token)| token.clone());
             let wanted = keys.token.filter(|_| one["expect"]["uri"].is_null()).map(|token| token.value.into_bytes());

@@ -35,7 +35,7 @@ fn a_long_header_is_read_to_its_end_and_takes_no_time() {
 }
 
 proptest! {
-    /// What is decoded until nothing is left has nothing left.
+    /// Fully decoded text contains no escapes.
     #[test]
     fn exhausted_texts_stay(text in "[%0-9a-fgé]{0,40}") {
         let all = exhaust(text.as_bytes());

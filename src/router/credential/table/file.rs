@@ -108,9 +108,8 @@ impl From<Github> for One {
 /// Parses the file. The error never quotes it.
 pub(super) fn read(json: &[u8]) -> Result<Vec<One>, String> {
     // serde's own message may quote a value.
-    let file: File = serde_json::from_slice(json).map_err(|error| {
-        format!("credentials.json is not what it should be (line {}, column {})", error.line(), error.column())
-    })?;
+    let file: File = serde_json::from_slice(json)
+        .map_err(|error| format!("credentials.json is malformed (line {}, column {})", error.line(), error.column()))?;
     let masked = file.masked.into_iter().map(One::from);
     Ok(masked.chain(file.aws.into_iter().map(One::from)).chain(file.github.into_iter().map(One::from)).collect())
 }

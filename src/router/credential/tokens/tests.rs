@@ -18,7 +18,7 @@ fn minter(names: &[&str]) -> Minter {
     Minter::new(&Table::read(json!({ "masked": [], "aws": [], "github": apps }).to_string().as_bytes()).unwrap())
 }
 
-/// An API that mints tokens of this life.
+/// An API that issues tokens with this lifetime.
 struct Fake {
     life: i64,
     failing: Cell<u32>,
@@ -49,7 +49,7 @@ impl Api for Fake {
             return Ok(ApiAnswer { status: 503, date: None, body: Vec::new() });
         }
         self.minted.set(self.minted.get() + 1);
-        // Its clock is an hour off.
+        // Its clock is off by an hour.
         let expires = 3600 + self.life;
         let body = json!({
             "token": format!("ghs_minted{}", self.minted.get()),
@@ -61,7 +61,7 @@ impl Api for Fake {
     }
 }
 
-/// Runs for so many seconds of a clock that jumps to whatever comes next, and gives the lines of the log.
+/// Runs for this many seconds of a clock that jumps to the next event, and returns the lines of the log.
 fn run(minter: &Minter, api: &Fake, seconds: u64, mut check: impl FnMut()) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let lines = RefCell::new(Vec::new());
@@ -129,7 +129,7 @@ fn one_api_does_not_wait_for_another_and_the_end_for_none() {
     let started = std::time::Instant::now();
     let log = run(&minter, &api, 6, || assert!(minter.token("A").is_some() && minter.token("C").is_some()));
     assert_eq!(api.minted.get(), 3);
-    assert!(log[0].contains("not every token was revoked"), "{log:?}");
+    assert!(log[0].contains("not all tokens were revoked"), "{log:?}");
     assert!(started.elapsed() < Duration::from_secs(5), "no real time passes");
 }
 
@@ -173,6 +173,6 @@ fn an_answer_without_a_token_is_said_without_it() {
         r#"{"token":"ghs_x","expires_at":"1999-01-01T00:00:00Z"}"#,
     ] {
         let said = runtime.block_on(mint(&app, &Odd(body))).unwrap_err();
-        assert_eq!(said, "the API answered without a token that lives", "{body}");
+        assert_eq!(said, "the API's response contains no valid token", "{body}");
     }
 }

@@ -1,4 +1,4 @@
-//! Messages and what comes of them; `tests/it/conformance` has the corpus.
+//! Messages and their results; `tests/it/conformance` has the corpus.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn rule(id: &str, pattern: HostPattern) -> Rule {
     Rule { id: RuleId::new(id), pattern, ports: [].into(), private: false, request: None, from: Place::built_in() }
 }
 
-/// `api.test` and everything below `sub.test` but `evil.sub.test`.
+/// `api.test` and everything below `sub.test` except `evil.sub.test`.
 pub(in crate::router::dns) fn names() -> Names {
     let exact = |name: &str| HostPattern::Exact(HostName::from_wire(name).unwrap());
     let policy = Policy {
@@ -42,7 +42,7 @@ pub(in crate::router::dns) fn names() -> Names {
     }))
 }
 
-/// A question in wire form: labels, type, class.
+/// A question in wire format: labels, type, class.
 pub(in crate::router::dns) fn query(labels: &[&[u8]], kind: u16) -> Vec<u8> {
     let mut bytes = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in labels {
@@ -104,7 +104,7 @@ fn forms_that_are_no_query_have_no_answer_from_the_policy() {
     assert_eq!(code(&changed(&|b| b[2] |= 0x10)), ResponseCode::NotImp, "a status request");
     let end = good.len();
     assert_eq!(code(&changed(&|b| b[end - 1] = 3)), ResponseCode::Refused, "class CH");
-    // The question's name points into the head: a reader that follows it reads something else.
+    // The question's name points into the header: a parser that follows it reads something else.
     assert_eq!(code(&changed(&|b| drop(b.splice(12..22, [1, b'a', 0xc0, 4])))), ResponseCode::FormErr);
     let record = [0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4];
     for section in [7, 9] {

@@ -1,4 +1,4 @@
-//! The resolver against servers that answer as they are told.
+//! The resolver with servers that respond as instructed.
 
 use std::net::UdpSocket as Blocking;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,13 +9,13 @@ use hickory_proto::rr::rdata::{A, AAAA, CNAME};
 
 use super::*;
 
-/// What a server does with one query.
+/// What a server does with a query.
 enum Reply {
-    /// Answers with this.
+    /// Responds with this.
     Say(Message),
-    /// Says nothing.
+    /// Does not respond.
     Nothing,
-    /// Answers with these bytes, before anything else.
+    /// Responds with these bytes first.
     Bytes(Vec<u8>),
 }
 
@@ -119,7 +119,7 @@ async fn a_chain_of_aliases_leads_to_its_end_and_other_owners_do_not_count() {
 async fn aliases_in_a_circle_end() {
     let server = Server::with(&[("a.test.", 60, "b.test."), ("b.test.", 60, "a.test.")]);
     let failed = resolve(&[&server], "a.test").await.unwrap_err();
-    assert!(matches!(failed, ResolveError::Failed { code: "aliases without an end", .. }), "{failed:?}");
+    assert!(matches!(failed, ResolveError::Failed { code: "an endless chain of aliases", .. }), "{failed:?}");
 }
 
 #[tokio::test]

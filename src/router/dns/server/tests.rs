@@ -1,4 +1,4 @@
-//! The sockets, and what is said of floods.
+//! The sockets, and how floods are logged.
 
 use std::io::{Read as _, Write as _};
 
@@ -49,7 +49,7 @@ async fn udp_and_tcp_say_the_same() {
             stream.read_exact(&mut answer).unwrap();
             assert_eq!(answer, framed(&buffer[..length]));
         }
-        // What is no query ends the connection.
+        // An invalid query ends the connection.
         stream.write_all(&framed(b"short")).unwrap();
         assert_eq!(stream.read(&mut [0; 9]).unwrap(), 0);
     });
@@ -119,7 +119,7 @@ fn a_flood_has_one_line_a_second_with_a_count() {
     assert_eq!(first.last().map(|line| (line.host.as_str(), line.count)), Some(("last.test", Some(100))));
     let second = flood(&mut lines, 999);
     assert_eq!(second.iter().map(|line| line.count).collect::<Vec<_>>(), [Some(1000)]);
-    // A second that is calm, and each has its line again.
+    // After a calm second, each name has its own line again.
     assert_eq!(flood(&mut lines, 0).len(), 1);
     let calm = flood(&mut lines, 20);
     assert!(calm.len() == 21 && calm.iter().all(|line| line.count.is_none()));
