@@ -94,6 +94,9 @@ pub struct Limits {
     pub bodies: u32,
     /// How many seconds a connection, a body or a host may be idle.
     pub silence: u32,
+    /// The timeout of the session in seconds, if it has one. Presigned URLs expire no later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<u64>,
 }
 
 impl Default for Limits {
@@ -105,6 +108,7 @@ impl Default for Limits {
             waiting_heads: 16 << 20,
             bodies: 16,
             silence: 900,
+            session: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::thread::CapabilitySet;
 use tokio::sync::watch;
@@ -95,6 +95,7 @@ impl Prepared {
             request_head: usize::try_from(limits.request_head).unwrap_or(usize::MAX),
             table,
             minter,
+            ends: limits.session.and_then(|seconds| SystemTime::now().checked_add(Duration::from_secs(seconds))),
             server,
             full: Seldom::new(Duration::from_secs(1)),
         };

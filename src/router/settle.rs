@@ -165,7 +165,7 @@ fn credentials(
         rewritten: body.document.is_some(),
         graphql: body.document.as_ref(),
     });
-    let clock = Clock { now: SystemTime::now(), ends: None };
+    let clock = Clock { now: SystemTime::now(), ends: worker.shared.ends };
     match table.settle(&head, body.as_ref(), &worker.shared.minter, clock) {
         Settled::Pass(pass) => Ok(Step::Pass(pass)),
         Settled::NeedsBody { graphql, .. } => Ok(Step::Body { graphql }),

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use rustls::ServerConfig;
@@ -40,6 +40,8 @@ pub struct Shared {
     pub(super) table: Option<Table>,
     /// Tokens of GitHub Apps.
     pub(super) minter: Minter,
+    /// When the session ends at the latest.
+    pub(super) ends: Option<SystemTime>,
     /// The TLS configuration for clients; `None` if nothing is decrypted.
     pub(super) server: Option<Arc<ServerConfig>>,
     /// How many connections were refused because of the limit.

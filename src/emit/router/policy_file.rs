@@ -32,7 +32,10 @@ pub fn policy_file(plan: &Plan) -> anyhow::Result<PolicyFile> {
         own_networks: net.own_networks().to_vec(),
         upstream_dns: upstream(net)?,
         log_query: net.log_query,
-        limits: Limits::default(),
+        limits: Limits {
+            session: plan.agent.main.limits.timeout.as_ref().map(|timeout| timeout.value),
+            ..Limits::default()
+        },
         ca_scopes: leaves(policy).into_iter().map(|leaf| leaf.base).collect::<BTreeSet<_>>().into_iter().collect(),
         tcp: routes(net, policy)?,
         policy: policy.clone(),

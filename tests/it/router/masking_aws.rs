@@ -1,9 +1,14 @@
 //! Requests that are signed with surrogate keys leave signed with the real ones. Whether the new signatures are right is
 //! what tests/njs/sigv4*.test.js are about; here it is what nginx makes of them.
 
+use std::process::Command;
+
+use sandboxc::source::Sourced;
+
 use super::masking::{reached, refused, shared};
 use super::mint::{surrogate, value};
 use super::secure::https;
+use super::world::World;
 
 const HOST: &str = "aws.secure.test";
 
@@ -62,6 +67,34 @@ fn a_presigned_url_goes_up_with_another_target() {
         "{head}"
     );
     assert!(!head.to_lowercase().contains("surrogate") && !head.contains(&"0".repeat(64)), "{head}");
+}
+
+#[test]
+fn a_presigned_url_does_not_outlive_the_session() {
+    let mut resolved = crate::fixture::resolved();
+    resolved.policy = super::masking::policy();
+    resolved.upstream_dns = vec![Sourced::built_in("203.0.113.53".parse().unwrap())];
+    resolved.limits.timeout = Some(Sourced::built_in(120));
+    let Some(world) = World::start_resolved(&resolved, |_| ()) else { return };
+    let now = Command::new("date").args(["-u", "+%Y%m%dT%H%M%SZ"]).output().unwrap();
+    let now = String::from_utf8(now.stdout).unwrap().trim().to_owned();
+    let expires = |asked: &str| {
+        let target = format!(
+            "/hex?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={}%2F{}%2Feu-west-1%2Fs3%2Faws4_request&X-Amz-Date={now}\
+             &X-Amz-Expires={asked}&X-Amz-SignedHeaders=host&X-Amz-Security-Token={}&X-Amz-Signature={}",
+            surrogate("ID"),
+            &now[..8],
+            surrogate("TOKEN"),
+            "0".repeat(64)
+        );
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n");
+        let head = reached(&https(&world, HOST, request));
+        let rest = head.split("X-Amz-Expires=").nth(1).unwrap_or_else(|| panic!("{head}"));
+        rest.split('&').next().unwrap().parse::<u64>().unwrap()
+    };
+    let week = expires("604800");
+    assert!((60..=120).contains(&week), "{week}");
+    assert_eq!(expires("30"), 30);
 }
 
 #[test]
