@@ -3,6 +3,8 @@
 //! A canonical path is a sequence of tokens: a byte, or a `%XX` that stays encoded. Globs match tokens, so that no
 //! wildcard ends inside an escape. [`PathGlob::regex`] expresses the same for the path as received.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -27,6 +29,9 @@ pub enum PathError {
     /// `#`.
     #[error("it has a fragment (`#`)")]
     Fragment,
+    /// `%C0%AE`, which lenient servers decode to a dot.
+    #[error("it has escapes that are not UTF-8")]
+    NotUtf8,
     /// `%` without two hexadecimal digits.
     #[error("it has a `%` that starts no escape")]
     Escape,
@@ -73,8 +78,9 @@ pub fn canonical(target: &str) -> Result<String, PathError> {
     if out.contains("//") {
         return Err(PathError::EmptySegment);
     }
-    // A server that decodes `%2F` before it resolves dots must not find any either.
-    if out.split('/').flat_map(|part| part.split("%2F")).any(is_dots) {
+    // A server that decodes escapes before it resolves dots must not find any either.
+    let decoded = decoded(&out).ok_or(PathError::NotUtf8)?;
+    if decoded.split(['/', '\\']).any(is_dots) {
         return Err(PathError::DotSegment);
     }
     let twice = |(at, _): (usize, &str)| out.bytes().skip(at + 3).take(2).filter(u8::is_ascii_hexdigit).count() == 2;
@@ -94,11 +100,35 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// `.` and `..`, also before parameters, which some servers remove first.
+/// A canonical path without escapes, as a server that also folds compatibility forms of its separators reads it
+/// (NFKC, or the best-fit tables of Windows). `None` if it is not UTF-8.
+fn decoded(canonical: &str) -> Option<Cow<'_, str>> {
+    if !canonical.contains('%') {
+        return Some(Cow::Borrowed(canonical));
+    }
+    let byte = |token: &str| match token.strip_prefix('%') {
+        Some(digits) => u8::from_str_radix(digits, 16).ok(),
+        None => token.bytes().next(),
+    };
+    let text = String::from_utf8(split(canonical).map(byte).collect::<Option<_>>()?).ok()?;
+    let fold = |c: char| match c {
+        '\u{2024}' | '\u{fe52}' | '\u{ff0e}' => '.',
+        '\u{2044}' | '\u{2215}' | '\u{ff0f}' => '/',
+        '\u{2216}' | '\u{fe68}' | '\u{ff3c}' => '\\',
+        '\u{fe54}' | '\u{ff1b}' => ';',
+        c => c,
+    };
+    Some(text.chars().map(fold).collect::<String>().replace('\u{2025}', "..").into())
+}
+
+/// `.` and `..`, also before parameters, a query or a fragment, and padded with blanks, all of which some servers remove
+/// first.
 fn is_dots(segment: &str) -> bool {
-    let name = segment.split(';').next().unwrap_or("");
-    let name = name.split("%3B").next().unwrap_or("");
-    matches!(name, "." | "..")
+    let name = segment.split([';', '?', '#']).next().unwrap_or("");
+    let is_blank =
+        |c: char| c.is_whitespace() || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
+    let dots: String = name.chars().filter(|c| !is_blank(*c)).collect();
+    matches!(dots.as_str(), "." | "..") || (dots != name && !dots.is_empty() && dots.bytes().all(|byte| byte == b'.'))
 }
 
 /// A regular expression (PCRE, without anchors) that matches a path as received, from `/` to before the query, exactly

@@ -5,6 +5,7 @@
 mod answers;
 mod aws;
 mod bodies;
+mod capacity;
 pub mod conformance;
 mod conformance_dns;
 mod differential;
@@ -32,6 +33,7 @@ mod pod;
 mod requests;
 mod script;
 mod secure;
+mod steering;
 mod streams;
 mod tcp;
 mod tls;
