@@ -6,6 +6,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -20,7 +21,7 @@ use super::limits::{Budget, Held};
 use super::log::Seldom;
 use super::pod_file::{Listeners, PodFile};
 use super::relay::{Nothing, relay};
-use super::run::{listen, say};
+use super::run::{listen, raise_limit, say};
 use super::worker::{keep_alive, plain};
 use super::{gate, handover};
 
@@ -83,8 +84,9 @@ fn fail(error: &str) -> u8 {
 }
 
 fn run(file: &PodFile, paths: &Paths, gated: bool) -> Result<(), String> {
+    raise_limit();
     let planned = file.listeners();
-    let listeners = bind(&planned)?;
+    let (leads, listeners) = bind(&planned)?;
     keep_capabilities(CapabilitySet::empty()).map_err(|error| format!("giving up capabilities: {error}"))?;
     let mut ports: Vec<u16> = planned.values().copied().collect();
     ports.sort_unstable();
@@ -92,21 +94,21 @@ fn run(file: &PodFile, paths: &Paths, gated: bool) -> Result<(), String> {
     let said = confine(&Permitted { read: Vec::new(), connect: Some(ports) }, Threads::All)?;
     say(&format!("forwarder: {said}"));
     let (handed, watched) = watch::channel(false);
-    let copies = copies(&listeners)?;
-    let (plan, socket) = (file.plan.clone(), paths.router.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    let listeners = shared(&runtime, listeners)?;
+    let (plan, socket, lent) = (file.plan.clone(), paths.router.clone(), listeners.clone());
     let lender = std::thread::Builder::new().name("hand-over".to_owned());
-    lender.spawn(move || hand_over(&socket, &plan, &copies, &handed)).map_err(|error| error.to_string())?;
+    lender.spawn(move || hand_over(&socket, &plan, &lent, &handed)).map_err(|error| error.to_string())?;
     if gated {
         use std::io::Write as _;
         let mut out = std::io::stdout();
         out.write_all(PASSED).and_then(|()| out.flush()).map_err(|error| format!("saying that it is up: {error}"))?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
-    LocalSet::new().block_on(&runtime, serve(file.router, &listeners, watched))
+    LocalSet::new().block_on(&runtime, serve(file.router, &leads, &listeners, watched))
 }
 
 /// All of them, each with the router's port that it leads to.
-fn bind(planned: &Listeners) -> Result<Vec<(u16, TcpListener)>, String> {
+fn bind(planned: &Listeners) -> Result<(Vec<u16>, Vec<TcpListener>), String> {
     let one = |(at, port): (&SocketAddrV4, &u16)| match listen(*at) {
         Ok(listener) => Ok((*port, listener)),
         Err(error) => Err(format!("{at}: {error}")),
@@ -114,12 +116,17 @@ fn bind(planned: &Listeners) -> Result<Vec<(u16, TcpListener)>, String> {
     planned.iter().map(one).collect()
 }
 
-fn copies(listeners: &[(u16, TcpListener)]) -> Result<Vec<TcpListener>, String> {
-    listeners.iter().map(|(_, listener)| listener.try_clone().map_err(|error| error.to_string())).collect()
+/// A listener to accept on and to lend. There may be thousands, so there are no copies.
+type Shared = Arc<tokio::net::TcpListener>;
+
+fn shared(runtime: &tokio::runtime::Runtime, listeners: Vec<TcpListener>) -> Result<Vec<Shared>, String> {
+    let _inside = runtime.enter();
+    let one = |listener| tokio::net::TcpListener::from_std(listener).map(Arc::new);
+    listeners.into_iter().map(one).collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
 /// Hands the listeners over for as long as somebody takes them, and tells whether they are.
-fn hand_over(router: &Path, plan: &str, listeners: &[TcpListener], handed: &watch::Sender<bool>) {
+fn hand_over(router: &Path, plan: &str, listeners: &[Shared], handed: &watch::Sender<bool>) {
     let mut tries = 0;
     loop {
         match handover::offer(router, plan, listeners) {
@@ -144,17 +151,15 @@ fn hand_over(router: &Path, plan: &str, listeners: &[TcpListener], handed: &watc
 /// Accepts whenever nobody else does.
 async fn serve(
     router: Ipv4Addr,
-    listeners: &[(u16, TcpListener)],
+    leads: &[u16],
+    listeners: &[Shared],
     mut handed: watch::Receiver<bool>,
 ) -> Result<(), String> {
     let budget = Budget::new(CONNECTIONS);
     loop {
         let mut accepting = JoinSet::new();
-        for ((port, _), copy) in listeners.iter().zip(copies(listeners)?) {
-            // The router, which shares the flag, has it so too.
-            copy.set_nonblocking(true).map_err(|error| error.to_string())?;
-            let copy = tokio::net::TcpListener::from_std(copy).map_err(|error| error.to_string())?;
-            accepting.spawn_local(accept(copy, SocketAddr::from((router, *port)), budget.clone()));
+        for (port, listener) in leads.iter().zip(listeners) {
+            accepting.spawn_local(accept(Arc::clone(listener), SocketAddr::from((router, *port)), budget.clone()));
         }
         // The sender is gone where handing over was given up.
         if handed.wait_for(|handed| *handed).await.is_err() {
@@ -167,13 +172,20 @@ async fn serve(
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, router: SocketAddr, budget: Budget) {
+async fn accept(listener: Shared, router: SocketAddr, budget: Budget) {
     static FULL: Seldom = Seldom::new(Duration::from_secs(1));
+    static STARVED: Seldom = Seldom::new(Duration::from_secs(1));
     loop {
-        let Ok((client, _)) = listener.accept().await else {
-            // Out of descriptors: whoever waits is served when others have ended.
-            sleep(Duration::from_millis(20)).await;
-            continue;
+        let client = match listener.accept().await {
+            Ok((client, _)) => client,
+            Err(error) => {
+                // Out of descriptors: whoever waits is served when others have ended.
+                if STARVED.pass().is_some() {
+                    say(&format!("forwarder: connections wait: {error}"));
+                }
+                sleep(Duration::from_millis(20)).await;
+                continue;
+            }
         };
         match budget.take(1) {
             Some(held) => drop(spawn_local(forward(client, router, held))),

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -160,7 +160,7 @@ fn checked(fd: OwnedFd, left: &mut Listeners) -> Result<(u16, TcpListener), Stri
 ///
 /// # Errors
 /// A clause; the listeners are the caller's still.
-pub fn offer(path: &Path, plan: &str, listeners: &[TcpListener]) -> Result<Lease, String> {
+pub fn offer(path: &Path, plan: &str, listeners: &[impl AsFd]) -> Result<Lease, String> {
     let stream = connect_to(path).map_err(|error| error.to_string())?;
     let failed = |error: io::Error| format!("handing over: {error}");
     let sent = send_all(&stream, plan, listeners);
@@ -177,10 +177,10 @@ pub fn offer(path: &Path, plan: &str, listeners: &[TcpListener]) -> Result<Lease
     Ok(Lease { stream })
 }
 
-fn send_all(stream: &OwnedFd, plan: &str, listeners: &[TcpListener]) -> io::Result<()> {
+fn send_all(stream: &OwnedFd, plan: &str, listeners: &[impl AsFd]) -> io::Result<()> {
     send(stream, &[PLAN, plan.as_bytes()].concat(), &[])?;
     for batch in listeners.chunks(BATCH) {
-        let fds: Vec<BorrowedFd<'_>> = batch.iter().map(TcpListener::as_fd).collect();
+        let fds: Vec<BorrowedFd<'_>> = batch.iter().map(AsFd::as_fd).collect();
         send(stream, SOCKETS, &fds)?;
     }
     send(stream, END, &[])
@@ -240,7 +240,10 @@ fn next(stream: &OwnedFd) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
     if received.bytes == 0 {
         return Err("the other side has ended".to_owned());
     }
-    if received.flags.intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC) {
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err("it hands over more sockets than may be open: raise the limit of open files".to_owned());
+    }
+    if received.flags.contains(ReturnFlags::TRUNC) {
         return Err("a message that is too long".to_owned());
     }
     buffer.truncate(received.bytes);

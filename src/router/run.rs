@@ -98,6 +98,7 @@ impl Prepared {
             ends: limits.session.and_then(|seconds| SystemTime::now().checked_add(Duration::from_secs(seconds))),
             server,
             full: Seldom::new(Duration::from_secs(1)),
+            starved: Seldom::new(Duration::from_secs(1)),
         };
         Ok(Self { shared: Arc::new(shared), roots })
     }
@@ -281,7 +282,7 @@ pub fn say(line: &str) {
 }
 
 /// Two descriptors for each connection, and one for each listener: as many as may be.
-fn raise_limit() {
+pub(super) fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // What cannot be raised stays; connections beyond it wait.

@@ -17,6 +17,7 @@ use super::live::{Current, Live};
 use super::log::{Log, Seldom};
 use super::policy_file::TcpRoute;
 use super::proxy::{Place, Refusal};
+use super::run::say;
 use super::stream::{Handle, Rewind, Stream};
 use super::upstream::Dialer;
 use super::{http1, passthrough, tcp};
@@ -46,6 +47,8 @@ pub struct Shared {
     pub(super) server: Option<Arc<ServerConfig>>,
     /// How many connections were refused because of the limit.
     pub(super) full: Seldom,
+    /// How often no connection could be accepted.
+    pub(super) starved: Seldom,
 }
 
 /// What the tasks of a thread share.
@@ -122,6 +125,9 @@ pub(super) async fn accept(worker: Rc<Worker>, listener: TcpListener, port: Port
             Err(error) => {
                 // No descriptors are left; whoever waits is served when other connections have ended.
                 if !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+                    if worker.shared.starved.pass().is_some() {
+                        say(&format!("router: connections wait: {error}"));
+                    }
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 continue;

@@ -23,14 +23,14 @@ fn pod_file(router: Ipv4Addr) -> PodFile {
 fn start(router: SocketAddr, socket: &Path) -> (SocketAddr, watch::Receiver<bool>) {
     let listener = listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let at = listener.local_addr().unwrap();
-    let listeners = vec![(router.port(), listener)];
-    let copies = copies(&listeners).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let listeners = shared(&runtime, vec![listener]).unwrap();
+    let lent = listeners.clone();
     let (handed, watched) = watch::channel(false);
     let (socket, seen) = (socket.to_owned(), watched.clone());
-    thread::spawn(move || hand_over(&socket, "p", &copies, &handed));
+    thread::spawn(move || hand_over(&socket, "p", &lent, &handed));
     thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        LocalSet::new().block_on(&runtime, serve(Ipv4Addr::LOCALHOST, &listeners, watched))
+        LocalSet::new().block_on(&runtime, serve(Ipv4Addr::LOCALHOST, &[router.port()], &listeners, watched))
     });
     (at, seen)
 }

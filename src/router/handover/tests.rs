@@ -109,7 +109,7 @@ fn a_socket_that_a_router_before_has_left_is_replaced_and_is_its_users_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("router");
     drop(Counter::open(&path).unwrap());
-    assert!(offer(&path, "p", &[]).is_err(), "nobody is there");
+    assert!(offer(&path, "p", &[] as &[TcpListener]).is_err(), "nobody is there");
     let _counter = Counter::open(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }

@@ -4,6 +4,8 @@
 # stock packages on a read-only root, uid 990, one capability at most. All of it ends with this process, and this process
 # with its standard input. $agent is the pid, as the outer machine counts, that holds the agent's network namespace.
 set -eu
+# As podman gives its containers, if this machine lets us.
+ulimit -n 1048576 2>/dev/null || :
 : "${here:?}" "${root:?}" "${work:?}" "${agent:?}" "${router_address:?}" "${agent_address:?}" "${prefix:?}" "${egress_address:?}"
 
 mount --make-rprivate /
