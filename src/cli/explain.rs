@@ -40,7 +40,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
     let said = match (&git, &args.target[..]) {
         (Some(_), _) => None,
         (None, [target]) => Some(parse_target(target)?),
-        (None, _) => return Err(Failure::usage("one URL or HOST:PORT is asked about at a time")),
+        (None, _) => return Err(Failure::usage("`explain` takes one URL or HOST:PORT")),
     };
     let context = Context::new();
     let resolved = context.resolve(&args.config, false)?;

@@ -1,9 +1,9 @@
-//! The users and groups of an agent that is no root: `/etc/passwd` and `/etc/group`.
+//! The users and groups of an agent that is not root: `/etc/passwd` and `/etc/group`.
 
 use super::File;
 use crate::plan::pod::{Container, EnvValue, FileSet, Source};
 
-/// Accounts that programs look up by name on every distribution; nobody becomes one of them inside.
+/// Accounts that programs look up by name on every distribution. Nothing inside runs as one of them.
 const SYSTEM: [(&str, u32, &str, &str); 5] = [
     ("root", 0, "/root", "root"),
     ("daemon", 1, "/usr/sbin", "daemon"),
@@ -12,7 +12,7 @@ const SYSTEM: [(&str, u32, &str, &str); 5] = [
     ("nobody", 65534, "/nonexistent", "nogroup"),
 ];
 
-/// Its name, whoever started it.
+/// The agent's name, whoever started it.
 const NAME: &str = "agent";
 
 /// The files that the container mounts.
@@ -43,7 +43,7 @@ fn group(agent: &Container) -> String {
     system.chain([entry("tty", 5), entry(NAME, agent.user)]).collect()
 }
 
-/// `HOME`, which ssh and Java look up here instead. One that no entry can hold is `/`.
+/// `HOME`, which ssh and Java look up here. If an entry cannot contain it, the home directory is `/`.
 fn home(agent: &Container) -> String {
     match agent.env.get("HOME").map(|home| &home.value) {
         Some(EnvValue::Text(home)) if home.starts_with('/') && !home.contains([':', '\n', '\r']) => home.clone(),

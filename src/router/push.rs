@@ -1,4 +1,4 @@
-//! Requests of git: pushes, whose refs are read before anything goes up, and refusals in words that git shows.
+//! git requests: pushes, whose refs are read before anything is forwarded, and refusals as messages that git prints.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use super::proxy::{Down, Place, Refusal, Scene, Up, who};
 use super::upstream::Host;
 use crate::policy::{GitRequest, GitService, HttpRequest, Policy, PushedRef, Reason, Rule, Verdict};
 
-/// How long a refused push may go on: git shows no answer before it has sent everything.
+/// How long a refused push may continue: git reads no response before it has sent everything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was read of a body, and has to go up before the rest.
+/// The part of a body that was read, and must be forwarded before the rest.
 pub(super) struct Start {
     bytes: Bytes,
     _held: Held,
 }
 
-/// A body of which some was read before.
+/// A body of which a part was read before.
 pub(super) struct Resumed<'a, U> {
     pub(super) start: Option<Start>,
     pub(super) rest: &'a mut U,
@@ -38,7 +38,7 @@ impl<U: Up> Up for Resumed<'_, U> {
     }
 }
 
-/// Reads the commands of a push whose refs decide, and decides.
+/// Reads the commands of a push if its refs decide, and decides.
 pub(super) async fn read(
     Scene { worker, live, place }: Scene<'_>,
     host: &Host,
@@ -87,7 +87,7 @@ pub(super) async fn read(
     Err(refuse(&commands, entry, decision.reason, decision.reason.hint(), why))
 }
 
-/// A body that may be something else than it looks like cannot be read.
+/// A body that may differ from what it seems to be cannot be checked.
 fn readable(request: &Request) -> Result<(), String> {
     let kinds: Vec<&[u8]> = values(&request.headers, "content-type").collect();
     if !matches!(kinds[..], [kind] if is(kind, "application/x-git-receive-pack-request")) {
@@ -112,7 +112,7 @@ fn refuse(
     in_words(refusal, refused)
 }
 
-/// What its user reads: why, by which rule, what to do.
+/// What git's user reads: why, by which rule, what to do.
 fn words(refusal: &Refusal, entry: &Entry) -> String {
     let reason = refusal.reason;
     let rule = entry.rule.as_ref().map(|rule| format!(", {rule}")).unwrap_or_default();
@@ -124,7 +124,7 @@ fn in_words(refusal: Refusal, refused: Refused) -> Refusal {
     Refusal { status: 200, refused: Some(refused), ..refusal }
 }
 
-/// The same refusal as git shows it, if the request is git's and the host has rules about git.
+/// The refusal as git prints it, if the request is git's and the host has rules about git.
 pub(super) async fn shown(
     Scene { live, place, .. }: Scene<'_>,
     request: &mut Request,
@@ -152,7 +152,7 @@ pub(super) async fn shown(
         }
     };
     if std::mem::take(&mut request.expects) && request.length != Length::None {
-        // Whoever has gone reads no answer either.
+        // A client that has left does not read the response.
         let _ = down.invite().await;
     }
     let _ = timeout(PATIENCE, async { while let Ok(Some(_)) = up.piece().await {} }).await;

@@ -8,7 +8,7 @@ use super::target::{Target, parse_target};
 use crate::cli::Failure;
 use crate::policy::{Decision, HostPattern, HttpRequest, Policy, PushedRef, Rule};
 
-/// What is done with a repository.
+/// An operation on a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Service {
     /// git push
@@ -17,7 +17,7 @@ pub(super) enum Service {
     Fetch,
 }
 
-/// Words after `--git`.
+/// The words after `--git`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) service: Service,
@@ -27,10 +27,10 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Reads `REPO [REF] [URL|HOST:PORT]`.
+    /// Parses `REPO [REF] [URL|HOST:PORT]`.
     pub(super) fn read(service: Service, words: &[String]) -> Result<Self, Failure> {
         let no_ref = |word: &str| {
-            Failure::usage(format!("`{word}` is neither a host nor a whole ref; write e.g. refs/heads/main"))
+            Failure::usage(format!("`{word}` is neither a host nor a full ref name; write e.g. refs/heads/main"))
         };
         let (repository, rest) = words.split_first().ok_or_else(|| Failure::usage("--git needs a repository"))?;
         let (name, target) = match rest {
@@ -48,7 +48,7 @@ impl Asked {
         Ok(Self { service, repository, name: name.cloned(), target: target.cloned() })
     }
 
-    /// Whom to ask: what was said, or the one host with rules about git.
+    /// The host to ask about: the given one, or the only host with rules about git.
     pub(super) fn target(&self, policy: &Policy) -> Result<Target, Failure> {
         let (_, path) = self.request();
         if let Some(said) = &self.target {
@@ -68,7 +68,7 @@ impl Asked {
         }
     }
 
-    /// Method and path of the request that git sends.
+    /// The method and path of the request that git sends.
     pub(super) fn request(&self) -> (&'static str, String) {
         let repository = &self.repository;
         match (self.service, &self.name) {

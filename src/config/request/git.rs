@@ -1,4 +1,4 @@
-//! What entries say about git: repositories that may be fetched, and refs that may be pushed.
+//! Rules about git: repositories that may be fetched, and refs that may be pushed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -20,7 +20,7 @@ pub(in crate::config) const GIT: Keys = Keys {
     ],
 };
 
-/// Keys that `git` leaves nothing to say for: it names the paths, methods and bodies of its requests itself.
+/// Keys that cannot be combined with `git`, which determines the paths, methods and bodies of its requests.
 const ALONE: [&str; 4] = ["methods", "paths", "graphql", "upgrade"];
 
 /// Reads `git`.
@@ -88,7 +88,7 @@ fn push(node: &Node, d: &mut Diagnostics) -> BTreeMap<RepositoryGlob, Vec<RefGlo
     all
 }
 
-/// An empty list would permit nothing, which is never what its writer meant.
+/// An empty list would permit nothing, which nobody means.
 fn items<'n>(node: &'n Node, what: &str, span: Span, help: &str, d: &mut Diagnostics) -> &'n [Node] {
     if node.is_empty() {
         d.push(Diagnostic::new(Code::BadValue, format!("an empty {what} permits nothing")).at(span, "").help(help));
@@ -118,7 +118,7 @@ fn repository(text: &Located<String>, d: &mut Diagnostics) -> Option<RepositoryG
     }
 }
 
-/// Reads a ref, or a glob for some.
+/// Reads a ref, or a glob for refs.
 fn name(text: &Located<String>, d: &mut Diagnostics) -> Option<RefGlob> {
     match RefGlob::parse(&text.value) {
         Ok(glob) => Some(glob),
