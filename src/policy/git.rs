@@ -180,9 +180,9 @@ pub struct GitRequest {
 /// A ref that a push would change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushedRef<'a> {
-    /// Its whole name, as in `refs/heads/main`.
+    /// Its full name, as in `refs/heads/main`.
     pub name: &'a str,
-    /// It would be gone.
+    /// Whether the push would delete it.
     pub deletes: bool,
 }
 

@@ -32,12 +32,12 @@ enum Head<'a> {
     Path,
 }
 
-/// What is known of a request by its head.
+/// What the head of a request says.
 struct Call<'a> {
     method: &'a str,
-    /// Canonical.
+    /// The canonical path.
     path: &'a str,
-    /// If it is one of smart HTTP.
+    /// The git request, if it is smart HTTP.
     git: Option<GitRequest>,
     upgrade: Option<Upgrade>,
 }
@@ -62,7 +62,8 @@ fn head<'a>(rules: &'a [Rule], call: &Call<'_>) -> Head<'a> {
     }
 }
 
-/// The rule that permits a ref, of those that the head of a push has left; of no ref, that it is a push at all.
+/// The rule that permits a ref, among those that remain after checking the head of a push. Without a ref, the rule that
+/// permits pushing at all.
 fn permits_push<'a>(rules: &'a [Rule], repository: &str, pushed: Option<PushedRef<'_>>) -> Option<&'a Rule> {
     let refs = |git: &GitRule| pushed.is_none_or(|pushed| git.permits_ref(repository, pushed));
     rules.iter().find(|rule| rule.graphql().is_none() && rule.git().is_none_or(refs))
@@ -183,7 +184,8 @@ impl Policy {
         Decision { rule: Some(rule.id), from: Some(rule.from), ..head }
     }
 
-    /// Decides about one push: the head, then each ref that it changes, if a rule asks. Some rule must permit each of them.
+    /// Decides about a push: first the head, then each ref that it changes, if a rule has conditions on refs. Some rule
+    /// must permit each of them.
     pub fn decide_push(&self, host: &str, port: u16, request: &HttpRequest<'_>, refs: &[PushedRef<'_>]) -> Decision {
         let head = self.decide_request(host, port, request);
         let judged = head.inspection.as_ref().filter(|inspection| head.verdict == Verdict::Allow && inspection.pushes);
@@ -192,7 +194,7 @@ impl Policy {
         };
         let deny = |reason, rule: Option<&Rule>| Decision { tier: head.tier, ..Decision::deny(reason, rule, port) };
         let mut by = None;
-        // Git asks with none whether it may push.
+        // git sends no refs to find out whether it may push.
         for pushed in std::iter::once(None).chain(refs.iter().copied().map(Some)) {
             let Some(rule) = permits_push(&inspection.allow, &git.repository, pushed) else {
                 return deny(Reason::RefNotAllowed, inspection.allow.first());
@@ -201,7 +203,7 @@ impl Policy {
             if let Some(rules) = ceiling.filter(|rules| permits_push(rules, &git.repository, pushed).is_none()) {
                 return deny(Reason::AboveCeiling, rules.first());
             }
-            // The first ref's says more than that of a push at all.
+            // The rule of the first ref says more than that of pushing at all.
             by = if by.is_none() || pushed == refs.first().copied() { Some(rule) } else { by };
         }
         Decision { rule: by.map(|rule| rule.id.clone()), from: by.map(|rule| rule.from.clone()), ..head }

@@ -1,5 +1,5 @@
-//! Git over smart HTTP (gitprotocol-http, gitprotocol-pack): which refs a push would change, read before anything of it
-//! goes up, and refusals that git shows to its user.
+//! Git over smart HTTP (gitprotocol-http, gitprotocol-pack): reads which refs a push would change before anything of it
+//! is forwarded, and writes refusals that git prints.
 
 mod packet;
 
@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use self::packet::{Packet, Packets, line};
 use crate::policy::PushedRef;
 
-/// Bytes of commands that one push may have: a few thousand refs.
+/// The maximum size of a push's commands: enough for a few thousand refs.
 const MOST: usize = 1 << 20;
 
-/// Capabilities that the head of a push may ask for (gitprotocol-capabilities). `push-cert` is none of them: it puts the commands
-/// into a signed text. Nor is `push-options`: hosts take more from them than refs say, such as to merge by themselves. What
-/// nobody knows may mean anything.
+/// Capabilities that the head of a push may request (gitprotocol-capabilities). `push-cert` is not one of them, since
+/// it puts the commands into a signed text. Neither is `push-options`, since hosts act on more than refs say, for
+/// example by merging. Unknown capabilities could mean anything.
 const CAPABILITIES: [&str; 10] = [
     "report-status",
     "report-status-v2",
@@ -27,26 +27,26 @@ const CAPABILITIES: [&str; 10] = [
     "session-id",
 ];
 
-/// One line of a push: what a ref was, and what it shall be. Object ids are hexadecimal; zeros are no object.
+/// A command of a push: the old and the new state of a ref. Object ids are hexadecimal; zeros mean no object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefUpdate {
-    /// The object that the client saw there; zeros where it makes the ref.
+    /// The object that the client saw there; zeros if it creates the ref.
     pub old: String,
-    /// The object that shall be there; zeros where it deletes the ref.
+    /// The new object; zeros if it deletes the ref.
     pub new: String,
-    /// The ref's whole name, as in `refs/heads/main`.
+    /// The ref's full name, as in `refs/heads/main`.
     pub name: String,
 }
 
 impl RefUpdate {
-    /// As the policy sees it: without an object it shall be gone.
+    /// The command for the policy: without a new object, it deletes the ref.
     pub fn pushed(&self) -> PushedRef<'_> {
         PushedRef { name: &self.name, deletes: self.new.bytes().all(|digit| digit == b'0') }
     }
 }
 
-/// Reads the commands at the head of a `git-receive-pack` body. The body must be sent as it came, without a content
-/// encoding.
+/// Parses the commands at the beginning of a `git-receive-pack` body. The body must be passed in as sent, without a
+/// content encoding.
 #[derive(Debug, Default)]
 pub struct Commands {
     packets: Packets,
@@ -58,8 +58,8 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Takes more of the body. True once all commands are there: what follows is the pack, which nobody reads. The error
-    /// is for `git`'s user.
+    /// Takes more of the body. Returns true once all commands are there: what follows is the pack, which is not read.
+    /// The error is a message for git's user.
     pub fn push(&mut self, bytes: &[u8]) -> Result<bool, String> {
         if self.done {
             return Ok(true);
@@ -78,8 +78,8 @@ impl Commands {
         if self.read > MOST { Err("this push changes more refs than the sandbox reads".to_owned()) } else { Ok(false) }
     }
 
-    /// The body has ended. An error if it did so inside of the commands; a body of nothing but the end mark changes nothing
-    /// (git sends it to see whether it may push).
+    /// The body has ended. Fails if that is in the middle of the commands. A body with only the end mark changes
+    /// nothing (git sends it to find out whether it may push).
     pub fn end(&self) -> Result<(), String> {
         if self.done { Ok(()) } else { Err("this push ends before its commands do".to_owned()) }
     }
@@ -100,9 +100,9 @@ impl Commands {
             None => (line, None),
         };
         let command = std::str::from_utf8(command).map_err(|_| malformed())?;
-        // Git ends lines, others need not.
+        // git ends lines with a line feed, other clients may not.
         let command = command.strip_suffix('\n').unwrap_or(command);
-        // What a clone does not have says nothing of refs.
+        // The missing objects of a shallow clone say nothing about refs.
         if let Some(id) = command.strip_prefix("shallow ") {
             return if capabilities.is_none() && is_id(id) { Ok(()) } else { Err(malformed()) };
         }
@@ -119,7 +119,7 @@ impl Commands {
         if !is_id(old) || !is_id(new) || old.len() != new.len() || !is_ref(name) {
             return Err(malformed());
         }
-        // Twice, and servers may take either.
+        // Listed twice, and servers may use either.
         if !self.names.insert(name.to_owned()) {
             return Err(format!("this push names {name} twice"));
         }
@@ -131,7 +131,7 @@ impl Commands {
         let text = std::str::from_utf8(bytes).map_err(|_| malformed())?;
         let words = text.split(' ').map(|word| word.trim_end_matches('\n')).filter(|word| !word.is_empty());
         self.capabilities = words.map(str::to_owned).collect();
-        // All are kept first: they say how a refusal is read.
+        // All are kept first, since they determine how a refusal is displayed.
         for word in &self.capabilities {
             match word.split('=').next().unwrap_or_default() {
                 "push-cert" => return Err(SIGNED.to_owned()),
@@ -164,7 +164,7 @@ fn is_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A name that git itself takes (git-check-ref-format), below `refs/`.
+/// A name that git itself accepts (git-check-ref-format), below `refs/`.
 fn is_ref(name: &str) -> bool {
     let odd = |c: char| c.is_control() || " ~^:?*[\\\u{7f}".contains(c);
     let part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.strip_suffix(".lock").is_none();
@@ -177,7 +177,7 @@ fn is_ref(name: &str) -> bool {
         && !name.ends_with('.')
 }
 
-/// What a git client gets instead of the host's answer: status 200, since it shows the body of nothing else.
+/// What a git client gets instead of the host's response, with status 200, since git ignores the body of any other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The value of `Content-Type`.
@@ -186,12 +186,12 @@ pub struct Refused {
     pub body: Vec<u8>,
 }
 
-/// Refuses a push whose commands were read as far as this; git shows `remote: TEXT`, and each ref as rejected. `why` is said of
-/// a ref; None where nothing speaks against it but the others.
+/// Refuses a push whose commands have been read up to here. git prints `remote: TEXT`, and each ref as rejected. `why`
+/// is the reason for a ref; `None` if it is only refused because of the others.
 pub fn refuse_push(commands: &Commands, text: &str, why: impl Fn(&RefUpdate) -> Option<String>) -> Refused {
     let mut report = Vec::new();
     if commands.can("report-status") || commands.can("report-status-v2") {
-        // What was not read cannot be named.
+        // Commands that were not read cannot be listed.
         let unpack = if commands.updates().is_empty() { text.lines().last().unwrap_or_default() } else { "ok" };
         line(&mut report, format!("unpack {}\n", one_line(unpack)).as_bytes());
         for update in commands.updates() {
@@ -217,7 +217,7 @@ pub fn refuse_push(commands: &Commands, text: &str, why: impl Fn(&RefUpdate) -> 
     Refused { content_type: "application/x-git-receive-pack-result", body }
 }
 
-/// Refuses `info/refs?service=SERVICE`; git shows `remote error: TEXT`.
+/// Refuses `info/refs?service=SERVICE`; git prints `remote error: TEXT`.
 pub fn refuse_refs(push: bool, text: &str) -> Refused {
     let (content_type, service) = match push {
         true => ("application/x-git-receive-pack-advertisement", "git-receive-pack"),
@@ -230,7 +230,7 @@ pub fn refuse_refs(push: bool, text: &str) -> Refused {
     Refused { content_type, body }
 }
 
-/// Refuses a fetch; git shows `remote error: TEXT`.
+/// Refuses a fetch; git prints `remote error: TEXT`.
 pub fn refuse_fetch(text: &str) -> Refused {
     let mut body = Vec::new();
     line(&mut body, format!("ERR {}\n", one_line(text)).as_bytes());

@@ -1,4 +1,4 @@
-//! From a request's head to what goes up: the decision, credentials, and bodies that a rule or a credential reads.
+//! From a request's head to what is forwarded: the decision, credentials, and bodies that a rule or a credential reads.
 
 use std::time::SystemTime;
 
@@ -18,20 +18,20 @@ use super::upstream::{Host, Target};
 use super::worker::Worker;
 use crate::policy::{Decision, HttpRequest, Inspection, Reason, Tier, Upgrade, Verdict};
 
-/// What goes up.
+/// What is forwarded.
 pub(super) struct Ready {
     pub(super) target: Target,
-    /// A body that was read whole, in place of the client's.
+    /// A body that was read completely, instead of the client's.
     pub(super) body: Option<Bytes>,
-    /// The start of the client's body, where it was read.
+    /// The start of the client's body, if it was read.
     pub(super) start: Option<Start>,
-    /// What the answer is cleared of.
+    /// What the response must be cleared of.
     pub(super) clear: Option<Replacer>,
-    /// Room for the body.
+    /// The share of the limit for bodies.
     pub(super) whole: Option<Held>,
 }
 
-/// A body that was read whole.
+/// A body that was read completely.
 struct Whole {
     bytes: Vec<u8>,
     document: Option<Document>,
@@ -121,7 +121,7 @@ async fn ready(
 }
 
 fn decide(live: &Live, place: &Place, host: &Host, request: &Request) -> Decision {
-    // What is no UTF-8 has no canonical form either way.
+    // A target that is not UTF-8 has no canonical form, in any interpretation.
     let target = String::from_utf8_lossy(&request.target);
     let call = HttpRequest { method: &request.method, target: &target };
     let policy = &live.file.policy;
@@ -139,7 +139,7 @@ fn decide_body(live: &Live, place: &Place, host: &Host, request: &Request, body:
     Ok(live.file.policy.decide_graphql(&host.text(), place.port, &call, document.kind, &fields))
 }
 
-/// What credentials say.
+/// Applies credentials.
 enum Step {
     Pass(Pass),
     Body { graphql: bool },
@@ -173,7 +173,7 @@ fn credentials(
     }
 }
 
-/// The same with the body; it is not asked for twice.
+/// The same with the body, which is not requested again.
 fn settled(worker: &Worker, place: &Place, host: &Host, request: &Request, body: &Whole) -> Result<Pass, Refusal> {
     match credentials(worker, place, host, request, Some(body))? {
         Step::Pass(pass) => Ok(pass),
@@ -205,7 +205,7 @@ async fn read_whole(
         match up.piece().await {
             Ok(Some(Piece::Data(data))) if bytes.len() + data.len() <= BODY_LIMIT => bytes.extend_from_slice(&data),
             Ok(Some(Piece::Data(_))) => return Err(Refusal::new(Reason::BodyTooLarge)),
-            // What a rule did not read does not go up.
+            // What a rule did not read is not forwarded.
             Ok(Some(Piece::Trailers(_))) => {}
             Ok(None) => return Ok(Whole { bytes, document: None, held }),
             Err(BodyError::Malformed | BodyError::Ended) => return Err(Refusal::bad_request(400)),
@@ -225,7 +225,7 @@ fn read_graphql(request: &Request, body: &mut Whole) -> Result<(), Refusal> {
     }
 }
 
-/// Changes the head as credentials say.
+/// Changes the head as credentials require.
 fn apply(pass: &Pass, request: &mut Request) {
     request.headers.retain(|(name, _)| !pass.remove.iter().any(|gone| same_name(name, gone)));
     for (name, value) in &pass.set {

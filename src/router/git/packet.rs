@@ -1,6 +1,6 @@
-//! Packet lines (gitprotocol-common): four hexadecimal digits that say how long they are with themselves, and text.
+//! Packet lines (gitprotocol-common): four hexadecimal digits with the packet's total length, followed by text.
 
-/// Bytes of text in one line.
+/// The maximum size of the text in a line.
 pub(super) const MOST: usize = 65_516;
 
 /// A packet.
@@ -11,7 +11,7 @@ pub(super) enum Packet {
     Data(Vec<u8>),
 }
 
-/// Packets of a text that comes in pieces.
+/// Parses packets from a text that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     bytes: Vec<u8>,
@@ -24,11 +24,11 @@ impl Packets {
         self.bytes.extend(bytes);
     }
 
-    /// The next whole packet, if there is one.
+    /// The next complete packet, if there is one.
     pub(super) fn next(&mut self) -> Result<Option<Packet>, String> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some((head, after)) = rest.split_first_chunk::<4>() else { return Ok(None) };
-        // `u16::from_str_radix` takes a sign.
+        // `u16::from_str_radix` accepts a sign.
         let digits = std::str::from_utf8(head).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let length = digits.and_then(|digits| usize::from_str_radix(digits, 16).ok());
         match length {
@@ -42,7 +42,7 @@ impl Packets {
                 self.at += length;
                 Ok(Some(Packet::Data(data)))
             }
-            // The delimiters of protocol version 2 have no place in a push.
+            // The delimiters of protocol version 2 do not occur in a push.
             _ => Err("this push is malformed".to_owned()),
         }
     }
