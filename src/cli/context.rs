@@ -63,8 +63,7 @@ impl Context {
     pub(super) fn runtime_dir(&self) -> Result<PathBuf, Failure> {
         let missing =
             "XDG_RUNTIME_DIR is not set or not a directory: log in through systemd, or run `loginctl enable-linger`";
-        let dir = self.var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute() && dir.is_dir());
-        dir.ok_or_else(|| Failure::promise(missing))
+        host::runtime_dir().ok_or_else(|| Failure::promise(missing))
     }
 
     /// Returns the registry of this user's sessions and a podman.

@@ -10,7 +10,7 @@ use self::git::{Asked as Git, Service};
 use self::target::{Target, parse_target};
 use super::context::{Context, print, show};
 use super::{ConfigArgs, Failure};
-use crate::policy::{Decision, HttpRequest, Inspection, Policy, Tier, Verdict, canonical};
+use crate::policy::{Decision, HttpRequest, Inspection, Policy, Reason, Tier, Verdict, canonical};
 use crate::source::Place;
 
 #[derive(Debug, Args)]
@@ -110,6 +110,16 @@ impl Asked<'_> {
         asks && self.decision.inspection.as_ref().is_some_and(Inspection::reads_body)
     }
 
+    /// What to do about a refusal.
+    fn hint(&self) -> &'static str {
+        match self.decision.reason {
+            Reason::BadHost if self.target.host.contains('_') => {
+                "a name with `_` belongs to a DNS record such as SRV or TXT, and only A records exist inside: use the name of a host"
+            }
+            reason => reason.hint(),
+        }
+    }
+
     fn text(&self) -> String {
         let Self { target, decision, .. } = self;
         let verdict = if decision.verdict == Verdict::Allow { "allow" } else { "deny" };
@@ -146,8 +156,8 @@ impl Asked<'_> {
                 false => "body   must be a GraphQL operation that the rule permits\n",
             });
         }
-        if !reason.hint().is_empty() {
-            text.push_str(&format!("hint   {}\n", reason.hint()));
+        if !self.hint().is_empty() {
+            text.push_str(&format!("hint   {}\n", self.hint()));
         }
         text
     }
@@ -166,7 +176,7 @@ impl Asked<'_> {
             "from": decision.from,
             "reason": decision.reason.code(),
             "text": decision.reason.text(),
-            "hint": decision.reason.hint(),
+            "hint": self.hint(),
             "private": decision.private,
             "decrypted": self.connection.tier == Tier::Inspected,
             "because": why,

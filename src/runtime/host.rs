@@ -1,8 +1,8 @@
 //! Requirements on the host.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -17,6 +17,25 @@ pub fn check() -> Result<(), RuntimeError> {
         ));
     }
     Ok(())
+}
+
+/// Returns the user's runtime directory: `$XDG_RUNTIME_DIR`, or without it the directory that systemd keeps for the user. `su`
+/// and cron do not set the variable, even if the directory exists because lingering is enabled. podman does the same.
+pub fn runtime_dir() -> Option<PathBuf> {
+    match std::env::var_os(RUNTIME_DIR).filter(|dir| !dir.is_empty()) {
+        Some(dir) => Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute() && dir.is_dir()),
+        None => own_dir(Path::new("/run/user"), rustix::process::geteuid().as_raw()),
+    }
+}
+
+/// The variable with the runtime directory.
+pub const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
+
+/// The directory that is named after the user, if only this user can enter it.
+fn own_dir(base: &Path, uid: u32) -> Option<PathBuf> {
+    let dir = base.join(uid.to_string());
+    let meta = fs::symlink_metadata(&dir).ok()?;
+    (meta.is_dir() && meta.uid() == uid && meta.mode() & 0o7777 == 0o700).then_some(dir)
 }
 
 /// Whether a file is an executable program.
@@ -64,4 +83,31 @@ pub fn random_session() -> Result<String, RuntimeError> {
     getrandom(&mut bytes, GetRandomFlags::empty())
         .map_err(|error| RuntimeError::Io("reading random bytes".to_owned(), error.into()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_runtime_directory_is_one_that_only_its_user_enters() {
+        let base = tempfile::tempdir().unwrap();
+        let (uid, dir) = (rustix::process::geteuid().as_raw(), base.path().join("own"));
+        let named = base.path().join(uid.to_string());
+        assert_eq!(own_dir(base.path(), uid), None);
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+        symlink(&dir, &named).unwrap();
+        assert_eq!(own_dir(base.path(), uid), None, "a link");
+        fs::remove_file(&named).unwrap();
+        fs::rename(&dir, &named).unwrap();
+        assert_eq!(own_dir(base.path(), uid), Some(named.clone()));
+        fs::rename(&named, base.path().join("77")).unwrap();
+        assert_eq!(own_dir(base.path(), 77), None, "another user's");
+        fs::rename(base.path().join("77"), &named).unwrap();
+        fs::set_permissions(&named, fs::Permissions::from_mode(0o750)).unwrap();
+        assert_eq!(own_dir(base.path(), uid), None, "open to a group");
+    }
 }

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use super::RuntimeError;
 use super::call::{Call, run};
+use super::host;
 use super::signals::Signals;
 use crate::emit::Podman as Version;
 use crate::emit::defaults::{self, CONF, CONF_VARIABLE, GLOBAL_ARGS, KEPT_VARIABLES};
@@ -190,7 +191,11 @@ impl Podman {
 
 /// Returns the given variables that are set.
 fn passed(names: &'static [&'static str]) -> impl Iterator<Item = (&'static str, OsString)> {
-    names.iter().filter_map(|&name| Some((name, std::env::var_os(name)?)))
+    let value = |name: &str| match std::env::var_os(name) {
+        None if name == host::RUNTIME_DIR => host::runtime_dir().map(PathBuf::into_os_string),
+        value => value,
+    };
+    names.iter().filter_map(move |&name| Some((name, value(name)?)))
 }
 
 /// Writes a file unless it already has this text. Renames it into place, since another process may be reading it.

@@ -12,6 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::RuntimeError;
 use super::call::{Call, run};
+use super::host;
 use super::lock::{Lock, Wait};
 use super::output::{self, Inside};
 use crate::emit::File;
@@ -263,6 +264,7 @@ fn call(what: &str, args: &[&str]) -> Result<(), RuntimeError> {
 
 fn systemctl(args: &[&str]) -> Result<Output, RuntimeError> {
     let mut command = Command::new("systemctl");
+    command.envs(host::runtime_dir().map(|dir| (host::RUNTIME_DIR, dir)));
     command.arg("--user").arg("--no-pager").args(args);
     let call = Call { what: "systemctl --user", most: PATIENCE, signals: None };
     run(command, None, call, RuntimeError::io("running systemctl"))

@@ -19,12 +19,24 @@ fn only_line(output: &Output) -> String {
 #[test]
 fn without_a_runtime_directory_it_says_how_to_get_one() {
     let sandbox = Sandbox::new();
-    for value in [None, Some("/nowhere/at/all"), Some("relative")] {
+    for value in ["/nowhere/at/all", "relative"] {
         let mut command = sandbox.command(&["run", "--", "true"]);
-        command.env_remove("XDG_RUNTIME_DIR");
-        command.envs(value.map(|value| ("XDG_RUNTIME_DIR", value)));
+        command.env("XDG_RUNTIME_DIR", value);
         let said = only_line(&command.output().unwrap());
         assert!(said.contains("XDG_RUNTIME_DIR") && said.contains("enable-linger"), "{said}");
+    }
+}
+
+/// As after `su` or in cron, with lingering enabled.
+#[test]
+fn without_the_variables_of_a_login_the_users_own_runtime_directory_is_found() {
+    let sandbox = Sandbox::new();
+    for value in [None, Some("")] {
+        let mut command = sandbox.command(&["run", "--", "sh", "-c", "exit 7"]);
+        command.env_remove("XDG_RUNTIME_DIR").env_remove("DBUS_SESSION_BUS_ADDRESS");
+        command.envs(value.map(|value| ("XDG_RUNTIME_DIR", value)));
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), 7, "{}", text(&output.stderr));
     }
 }
 

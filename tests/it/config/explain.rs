@@ -133,3 +133,16 @@ decrypted because of repo.allow[0] at .sandboxc/sandbox.yaml:4
     assert!(output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains("several hosts"));
     assert_eq!(explain(&world, &["--git", "fetch", "acme/x", "git.example.com"]).0, Some(0));
 }
+
+#[test]
+fn a_name_with_an_underscore_is_no_host_even_below_an_allowed_suffix() {
+    let world = World::new();
+    world.repo("version: 1\nnetwork: {allow: [.example.org]}\n");
+    let (code, text) = explain(&world, &["_sip._tcp.example.org:443"]);
+    assert!(code == Some(1) && text.contains("reason bad-host") && text.contains("only A records exist"), "{text}");
+    let (_, text) = explain(&world, &["--json", "_sip._tcp.example.org"]);
+    let said: Value = serde_json::from_str(&text).unwrap();
+    assert!(said["hint"].as_str().unwrap().contains("SRV"), "{text}");
+    let (code, text) = explain(&world, &["sip.example.org:443"]);
+    assert!(code == Some(0) && !text.contains("SRV"), "the twin: {text}");
+}

@@ -164,3 +164,15 @@ proptest! {
         prop_assert_eq!(reply.metadata.response_code == ResponseCode::NXDomain, refused.is_some());
     }
 }
+
+/// Service records and the like, of which there are none inside.
+#[test]
+fn a_name_with_an_underscore_does_not_exist_below_an_allowed_suffix() {
+    for kind in [1, 33, 16] {
+        let (reply, refused) = ask(&query(&[b"_sip", b"sub", b"test"], kind));
+        assert_eq!(reply.metadata.response_code, ResponseCode::NXDomain);
+        assert_eq!(refused.unwrap().reason, "bad-host");
+    }
+    let (reply, _) = ask(&query(&[b"sip", b"sub", b"test"], 1));
+    assert_eq!(reply.metadata.response_code, ResponseCode::NoError, "the twin");
+}
