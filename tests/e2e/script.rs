@@ -57,6 +57,15 @@ fn volumes_that_an_image_asks_for_end_with_the_sandbox() {
     let ended = sandbox.run(&script);
     assert_eq!(code(&ended), 0, "{}", text(&ended.stderr));
     assert_eq!(everything(), before, "left by run");
+    // A runner that dies leaves it to `gc`.
+    let mut child = sandbox.command(&["run", "--", "sh", "-c", "touch /data/x started; sleep 60"]).spawn().unwrap();
+    wait_until("the command runs", || sandbox.repo().join("started").exists());
+    signal(child.id(), "KILL");
+    child.wait().unwrap();
+    assert_ne!(anonymous(), others, "the volumes are still there");
+    let swept = sandbox.command(&["gc"]).output().unwrap();
+    assert_eq!(code(&swept), 0, "{}", text(&swept.stderr));
+    assert_eq!(everything(), before, "left by gc");
     let late = sandbox.run_with(&["--timeout", "2s"], &["sh", "-c", "touch /data/x; sleep 60"]);
     assert_eq!(code(&late), 124);
     assert_eq!(everything(), before, "left by a run that timed out");
