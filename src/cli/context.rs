@@ -60,16 +60,16 @@ impl Context {
     }
 
     /// Returns the user's runtime directory, a tmpfs that is removed at logout unless lingering is enabled.
-    pub(super) fn runtime_dir(&self) -> Result<PathBuf, Failure> {
+    pub(super) fn runtime_dir() -> Result<PathBuf, Failure> {
         let missing =
             "XDG_RUNTIME_DIR is not set or not a directory: log in through systemd, or run `loginctl enable-linger`";
         host::runtime_dir().ok_or_else(|| Failure::promise(missing))
     }
 
     /// Returns the registry of this user's sessions and a podman.
-    pub(super) fn sessions(&self) -> Result<(Registry, Podman), Failure> {
+    pub(super) fn sessions() -> Result<(Registry, Podman), Failure> {
         host::check()?;
-        let registry = Registry::open(&self.runtime_dir()?)?;
+        let registry = Registry::open(&Self::runtime_dir()?)?;
         let podman = Podman::new(registry.empty_dir())?;
         Ok((registry, podman))
     }

@@ -38,7 +38,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
         attempt: 0,
         keeper: Keeper::Applier,
     })?;
-    let runtime_dir = context.runtime_dir().ok();
+    let runtime_dir = Context::runtime_dir().ok();
     let registry = runtime_dir.as_deref().map(Registry::open).transpose();
     let subject = Subject {
         podman: &podman,

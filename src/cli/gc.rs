@@ -19,7 +19,7 @@ pub(super) struct GcArgs {
 }
 
 pub(super) fn gc(args: &GcArgs) -> Result<u8, Failure> {
-    let (registry, podman) = Context::new().sessions()?;
+    let (registry, podman) = Context::sessions()?;
     let swept = sweep(&podman, &registry, Scope::All, args.dry_run)?;
     if args.json {
         print(&json_text(&swept, args.dry_run))?;

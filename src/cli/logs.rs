@@ -17,7 +17,7 @@ pub(super) struct LogsArgs {
 }
 
 pub(super) fn logs(args: &LogsArgs) -> Result<u8, Failure> {
-    let (registry, podman) = Context::new().sessions()?;
+    let (registry, podman) = Context::sessions()?;
     let mut failed = None;
     let mut each = |service: &str, line: &str| {
         failed = failed.take().or(show(&format!("{service}: {line}\n")).err());

@@ -18,7 +18,7 @@ pub(super) struct PsArgs {
 
 /// Reads the records of the runners; does not call podman.
 pub(super) fn ps(args: &PsArgs) -> Result<u8, Failure> {
-    let (registry, _) = Context::new().sessions()?;
+    let (registry, _) = Context::sessions()?;
     let records = registry.held()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     if args.json {

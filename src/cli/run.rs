@@ -92,7 +92,7 @@ fn live(context: &Context, args: &RunArgs, config: (&Resolved, &SecretValues)) -
         tty: args.tty || (io::stdin().is_terminal() && io::stdout().is_terminal()),
         term: context.var("TERM"),
         network_log: args.network_log.as_deref(),
-        runtime_dir: &context.runtime_dir()?,
+        runtime_dir: &Context::runtime_dir()?,
         keep: args.keep,
     };
     Ok(life::live(&order, &|line| say(&format!("sandboxc: {line}")))?)

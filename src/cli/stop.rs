@@ -15,7 +15,7 @@ pub(super) struct StopArgs {
 }
 
 pub(super) fn stop(args: &StopArgs) -> Result<u8, Failure> {
-    let (registry, podman) = Context::new().sessions()?;
+    let (registry, podman) = Context::sessions()?;
     match stop_session(&podman, &registry, &args.session)? {
         Stopped::Ended => Ok(0),
         Stopped::Unknown => {
