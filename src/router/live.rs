@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::dns::{Names, Resolver};
-use super::policy_file::PolicyFile;
+use super::policy_file::{PolicyFile, TcpRoute};
 use crate::policy::AddressGuard;
 
 /// How often the file is checked.
@@ -122,19 +122,29 @@ pub async fn follow(path: PathBuf, current: &Current, say: impl Fn(&str)) {
     }
 }
 
-/// A new policy may change what is allowed and denied. The client, the addresses, the listeners and the CA's names stay
-/// as at the start, except that routes and scopes may be removed.
+/// A new policy may change what is allowed and denied. The client, the addresses, the listeners, the credentials and the
+/// CA's names stay as at the start, except that routes and scopes may be removed.
 fn replaces(old: &PolicyFile, new: PolicyFile) -> Result<PolicyFile, String> {
     let same = [
         ("session", old.session == new.session),
         ("listen", old.listen == new.listen),
         ("own_networks", old.own_networks == new.own_networks),
         ("limits", old.limits == new.limits),
-        ("tcp", new.tcp.iter().all(|route| old.tcp.contains(route))),
+        ("policy.credentials", old.policy.credentials == new.policy.credentials),
         ("ca_scopes", new.ca_scopes.iter().all(|scope| old.ca_scopes.contains(scope))),
     ];
-    match same.into_iter().find(|(_, same)| !same) {
-        Some((field, _)) => Err(format!("`{field}` cannot change while the router runs")),
+    if let Some((field, _)) = same.into_iter().find(|(_, same)| !same) {
+        return Err(format!("`{field}` cannot change while the router runs"));
+    }
+    // Lines of the config may have moved, listeners may not.
+    let listens = |one: &TcpRoute, two: &TcpRoute| {
+        (&one.host, &one.name, one.port, one.loopback, one.router_port)
+            == (&two.host, &two.name, two.port, two.loopback, two.router_port)
+    };
+    match new.tcp.iter().find(|route| !old.tcp.iter().any(|known| listens(known, route))) {
+        Some(TcpRoute { host, port, .. }) => {
+            Err(format!("nothing listens for {host}:{port}, which is new; named ports need a new session"))
+        }
         None => Ok(new),
     }
 }

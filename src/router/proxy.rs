@@ -125,19 +125,29 @@ pub(super) async fn handle(
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> End {
+    // In this order, so that no change is missed.
+    let changes = worker.shared.current.watch();
     let live = worker.shared.current.get();
     let scene = Scene { worker, live: &live, place };
-    let refusal = match settle::settle(scene, &mut request, entry, up, down).await {
-        Ok(mut ready) => {
-            let mut up = Resumed { start: ready.start.take(), rest: up };
-            match send(scene, &request, ready, entry, &mut up, down).await {
-                Ok(end) => return end,
-                Err(refusal) => refusal,
+    let denied = worker.changed_to_denied(changes, place, entry, request.upgrade);
+    let work = async {
+        let refusal = match settle::settle(scene, &mut request, entry, up, down).await {
+            Ok(mut ready) => {
+                let mut up = Resumed { start: ready.start.take(), rest: up };
+                match send(scene, &request, ready, entry, &mut up, down).await {
+                    Ok(end) => return end,
+                    Err(refusal) => refusal,
+                }
             }
-        }
-        Err(refusal) => refusal,
+            Err(refusal) => refusal,
+        };
+        refuse(&refusal, &request, entry, down).await
     };
-    refuse(&refusal, &request, entry, down).await
+    tokio::select! {
+        biased;
+        end = work => end,
+        () = denied => End::Broken,
+    }
 }
 
 /// Answers with a refusal.

@@ -1,5 +1,6 @@
 //! Threads that serve connections, and what they share.
 
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::BytesMut;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use super::credential::{Minter, Table};
 use super::entry::Entry;
@@ -94,15 +96,28 @@ impl Worker {
 
     /// Waits until an upgraded request would no longer be allowed.
     pub(super) async fn until_denied(&self, place: &Place, entry: &Entry) {
-        let host = String::from_utf8_lossy(&entry.host).into_owned();
-        let method = String::from_utf8_lossy(&entry.method).into_owned();
-        let target = String::from_utf8_lossy(&entry.target).into_owned();
-        let call = HttpRequest { method: &method, target: &target };
-        let allowed = |live: &Live| {
-            let policy = &live.file.policy;
-            policy.decide_upgrade(&host, place.port, &call, Upgrade::Websocket).verdict == Verdict::Allow
-        };
-        self.until(allowed).await;
+        self.until(allowed(place, entry, true)).await;
+    }
+
+    /// Waits until a policy that comes after these changes does not allow a request.
+    pub(super) fn changed_to_denied(
+        &self,
+        mut changes: watch::Receiver<u64>,
+        place: &Place,
+        entry: &Entry,
+        upgrade: bool,
+    ) -> impl Future<Output = ()> + use<'_> {
+        let allowed = allowed(place, entry, upgrade);
+        async move {
+            loop {
+                if changes.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+                if !allowed(&self.shared.current.get()) {
+                    return;
+                }
+            }
+        }
     }
 
     /// Waits until a policy is in force that does not permit something.
@@ -114,6 +129,20 @@ impl Worker {
                 std::future::pending::<()>().await;
             }
         }
+    }
+}
+
+/// Whether a policy allows a request.
+fn allowed(place: &Place, entry: &Entry, upgrade: bool) -> impl Fn(&Live) -> bool + use<> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (host, method, target, port) = (text(&entry.host), text(&entry.method), text(&entry.target), place.port);
+    move |live| {
+        let (policy, call) = (&live.file.policy, HttpRequest { method: &method, target: &target });
+        let decision = match upgrade {
+            true => policy.decide_upgrade(&host, port, &call, Upgrade::Websocket),
+            false => policy.decide_request(&host, port, &call),
+        };
+        decision.verdict == Verdict::Allow
     }
 }
 

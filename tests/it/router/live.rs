@@ -97,3 +97,62 @@ fn requests_of_a_connection_that_is_open_are_asked_against_the_new_policy() {
     let answer = ask(&mut secure);
     assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("path-not-allowed"), "{answer}");
 }
+
+#[test]
+fn answers_under_way_end_where_their_requests_are_no_longer_allowed() {
+    let Some(world) = World::start(super::inspected::policy()) else { return };
+    let head = |host: &str, path: &str| format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let open = |host: &str| {
+        let mut secure = Secure::to(&world, host);
+        secure.send(head(host, "/sse/100/0.1")).until("data: 1");
+        secure
+    };
+    let (mut cut, mut kept) = (open("open.secure.test"), open("x.any.secure.test"));
+    let mut plain = Wire::to_router(&world, 80);
+    plain.send(head("plain.example.com", "/sse/100/0.1").as_bytes()).until("data: 1");
+    let mut socket = Secure::to(&world, "open.secure.test");
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
+                   Sec-WebSocket-Version: 13\r\n\r\n";
+    socket.send(head("open.secure.test", "/ws").replace("\r\n\r\n", &format!("\r\n{upgrade}"))).until("\r\n\r\n");
+    let started = Instant::now();
+    change(&world, |file| {
+        let ws = with_requests("repo.allow", &[("open.secure.test", Some(request("GET", "/other")))]);
+        let gone = ["open.secure.test", "plain.example.com"];
+        let keep = file.policy.allow.rules().iter().filter(|rule| !gone.contains(&rule.pattern.to_string().as_str()));
+        file.policy.allow = RuleSet::new(keep.chain(ws.rules()).cloned().collect());
+    });
+    // Each would go on for ten seconds.
+    assert!(plain.rest().is_some());
+    cut.rest();
+    socket.rest();
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    kept.until("data: 30");
+}
+
+#[test]
+fn what_was_fixed_at_the_start_does_not_change() {
+    let Some(world) = World::start(super::policy()) else { return };
+    let complaint = |change_it: &dyn Fn(&mut PolicyFile), said: &str| {
+        change(&world, change_it);
+        world.wait(said, || world.read("err").contains(said));
+        assert!(exchange(&world, 443, &hello("api.example.com")).starts_with(b"here is"));
+    };
+    let good = fs::read(world.path("router/policy.json")).unwrap();
+    let new_port = |file: &mut PolicyFile| {
+        let mut route = file.tcp[0].clone();
+        (route.port, route.router_port) = (9999, route.router_port + 500);
+        file.tcp.push(route);
+    };
+    complaint(&new_port, ":9999, which is new; named ports need a new session");
+    replace(&world, &good);
+    let credential = |file: &mut PolicyFile| {
+        file.policy.credentials = vec![super::masking::masked("NEW", "api.example.com", "authorization")];
+    };
+    complaint(&credential, "`policy.credentials` cannot change while the router runs");
+    replace(&world, &good);
+    // The same ports by other lines of the config are the same.
+    change(&world, |file| file.tcp.iter_mut().for_each(|route| route.from.line += 7));
+    world.wait("the new policy", || world.read("err").ends_with("router: a new policy is in force\n"));
+    let db = world.net.tcp.iter().find(|route| route.port == 5432 && route.host == "db.example.com").unwrap();
+    Wire::to_router(&world, db.router_port).until("here is");
+}
