@@ -1,4 +1,4 @@
-//! One request: decided, settled, sent, answered, logged. The same for both versions of HTTP.
+//! Handles a request, from the decision to the log line, for both versions of HTTP.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -20,18 +20,18 @@ use super::upstream::{Host, Plain, Target, Unreached, Upstream};
 use super::worker::Worker;
 use crate::policy::{HostName, Reason, Tier};
 
-/// The connection that a request came on.
+/// The connection of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) tier: Tier,
     pub(super) port: u16,
-    /// The name in the handshake, which every request must be for.
+    /// The name in the handshake, which every request must match.
     pub(super) name: Option<HostName>,
-    /// HTTP/2, over which gRPC comes.
+    /// Whether it is HTTP/2, which gRPC uses.
     pub(super) two: bool,
 }
 
-/// Where and under what a request is served.
+/// The context in which a request is served.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub(super) worker: &'a Worker,
@@ -39,29 +39,29 @@ pub(super) struct Scene<'a> {
     pub(super) place: &'a Place,
 }
 
-/// The client's side of a request, as far as it sends.
+/// The client's side of a request, for reading.
 pub(super) trait Up {
     /// The next piece of its body.
     async fn piece(&mut self) -> Result<Option<Piece>, BodyError>;
 }
 
-/// The client's side of a request, as far as it is answered.
+/// The client's side of a request, for writing.
 pub(super) trait Down {
     /// Invites the body.
     async fn invite(&mut self) -> io::Result<()>;
-    /// An interim answer.
+    /// An interim response.
     async fn interim(&mut self, answer: &Answer) -> io::Result<()>;
-    /// The head of the answer; it may wait for the first piece.
+    /// The head of the response; it may wait for the first piece.
     async fn head(&mut self, answer: &Answer) -> io::Result<()>;
     /// The next piece of the body.
     async fn piece(&mut self, piece: Piece) -> io::Result<()>;
-    /// Nothing comes for now.
+    /// Nothing follows for now.
     async fn flush(&mut self) -> io::Result<()>;
     /// The end of the body.
     async fn finish(&mut self) -> io::Result<()>;
 }
 
-/// Why a request is not passed on.
+/// Why a request is not forwarded.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) reason: Reason,
@@ -106,17 +106,17 @@ impl Refusal {
 
 /// How a request ended.
 pub(super) enum End {
-    /// With a whole answer.
+    /// With a complete response.
     Answered,
-    /// With a refusal; `asked` if the client's body was asked for.
+    /// With a refusal; `asked` if the client's body was requested.
     Refused,
-    /// In the middle: whoever reads must not take it for the end.
+    /// In the middle: the client must not mistake it for the end.
     Broken,
-    /// As a connection of its own.
+    /// Upgraded to a connection of its own.
     Upgraded(Box<Plain>, Option<Replacer>),
 }
 
-/// Serves one request. What came of it is in `entry`, whose line is not written yet.
+/// Serves a request. The result is in `entry`, whose line has not been written yet.
 pub(super) async fn handle(
     worker: &Worker,
     place: &Place,
@@ -150,7 +150,7 @@ pub(super) async fn handle(
     }
 }
 
-/// Answers with a refusal.
+/// Responds with a refusal.
 pub(super) async fn refuse(refusal: &Refusal, request: &Request, entry: &mut Entry, down: &mut impl Down) -> End {
     entry.refused(refusal);
     let (kind, body) = match &refusal.refused {
@@ -175,7 +175,7 @@ pub(super) async fn refuse(refusal: &Refusal, request: &Request, entry: &mut Ent
     }
 }
 
-/// Sends a request that may go up, and passes its answer down.
+/// Sends a permitted request, and passes the response on.
 async fn send(
     Scene { worker, live, place }: Scene<'_>,
     request: &Request,
@@ -187,7 +187,8 @@ async fn send(
     let Ready { target, body, clear, whole, .. } = ready;
     let _held = whole;
     let grpc = place.two && super::message::values(&request.headers, "content-type").any(is_grpc);
-    // A request that changes nothing and has no body may go out twice: its connection may have ended as it was sent.
+    // A request that changes nothing and has no body may be sent twice, since its connection may have been closed when
+    // it was sent.
     let safe = matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS") && request.length == Length::None;
     let mut fresh = false;
     loop {
@@ -237,7 +238,7 @@ fn is_grpc(value: &[u8]) -> bool {
     start.eq_ignore_ascii_case(kind) && matches!(rest.first(), None | Some(b'+' | b';'))
 }
 
-/// Whom a request is for, from what its connection and its head say.
+/// The host of a request, from its connection and its head.
 pub(super) fn who(place: &Place, request: &Request) -> Result<Host, Refusal> {
     let host = request.host.as_deref().and_then(|said| read_host(said, place.port));
     match (&place.name, host) {
@@ -248,7 +249,7 @@ pub(super) fn who(place: &Place, request: &Request) -> Result<Host, Refusal> {
     }
 }
 
-/// A `Host` in normal form. Its port, if it has one, is the connection's, written in one way.
+/// A `Host` in normal form. A port must be the connection's, written in the usual way.
 pub(super) fn read_host(said: &[u8], port: u16) -> Option<Host> {
     let said = std::str::from_utf8(said).ok()?;
     let host = match said.rsplit_once(':') {
@@ -261,7 +262,7 @@ pub(super) fn read_host(said: &[u8], port: u16) -> Option<Host> {
     }
 }
 
-/// Polls both until the second is done, or the first says that there is no point.
+/// Polls both until the second is done, or the first reports that it is pointless.
 pub(super) async fn both<A, B, E>(
     first: impl Future<Output = Result<A, E>>,
     second: impl Future<Output = Result<B, E>>,

@@ -1,4 +1,4 @@
-//! What the agent is and what it sees of the host.
+//! The agent's identity, and what it can see of the host.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -12,7 +12,7 @@ fn repo(more: &str) -> String {
     format!("{REPO}{more}")
 }
 
-/// Reads the identity of a process of the command's kind.
+/// Reads the identity of the command's process.
 const IDENTITY: &str = r#"
 status = dict(re.findall(r"^(\w+):\s+(.*)$", pathlib.Path("/proc/self/status").read_text(), re.M))
 show({**{key: status[key] for key in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")},
@@ -46,7 +46,7 @@ fn root_inside_has_five_capabilities_and_says_so() {
     assert_eq!((&seen["home"], &seen["devices"]), (&json!("/root"), &json!([])));
     // What package managers do still works.
     live.sh("touch /usr/bin/new && chown 33:33 /usr/bin/new && setpriv --reuid 33 --regid 33 --clear-groups id -u");
-    // What it writes into the workspace is the user's all the same.
+    // Files that it creates in the workspace still belong to the user.
     live.sh("echo x >made; mkdir dir");
     for name in ["made", "dir"] {
         let meta = fs::metadata(sandbox.repo().join(name)).unwrap();
@@ -54,7 +54,7 @@ fn root_inside_has_five_capabilities_and_says_so() {
     }
 }
 
-/// Of the repo directory, which is the invoking user.
+/// The owner of the repo directory, who is the invoking user.
 fn owner(sandbox: &Sandbox) -> (u32, u32) {
     let meta = fs::metadata(sandbox.repo()).unwrap();
     (meta.uid(), meta.gid())
@@ -147,9 +147,9 @@ show([[a.split()[4], a.split()[3], b.split()[0], a.split()[5].split(",")[0]] for
     }
     let repo = sandbox.repo().display().to_string();
     let protected = format!("{repo}/.sandboxc");
-    // A source that the command could replace is held in its place.
+    // A source that the command could replace is mounted on itself.
     let held = format!("{repo}/inside");
-    // Nothing may be made there that git on the host would use.
+    // The command must not create anything that git on the host would use.
     let reserved = format!("{repo}/.git");
     let mut points: Vec<(&str, &str)> = rows.iter().filter(|row| !kernel(row[0])).map(|row| (row[0], row[3])).collect();
     points.sort_unstable();
@@ -174,7 +174,7 @@ show([[a.split()[4], a.split()[3], b.split()[0], a.split()[5].split(",")[0]] for
     ];
     planned.sort_unstable();
     assert_eq!(points, planned);
-    // The session's own directory is on the host, and neither below a mount nor anywhere else inside.
+    // The session's own directory is on the host, and must not be visible inside.
     let state =
         std::path::PathBuf::from(std::env::var("XDG_RUNTIME_DIR").unwrap()).join("sandboxc").join(&live.session);
     assert!(state.is_dir());
@@ -190,7 +190,7 @@ show([[a.split()[4], a.split()[3], b.split()[0], a.split()[5].split(",")[0]] for
 fn neither_files_nor_variables_of_the_host_get_in() {
     let sandbox = Sandbox::new();
     let canary = unique();
-    // Beside the workspace, and what a login commonly has.
+    // Next to the workspace, and what a login commonly has.
     fs::write(sandbox.scratch("beside"), &canary).unwrap();
     let proxy = format!("http://{canary}.example:3128");
     let output = sandbox
@@ -231,7 +231,7 @@ fn labels_of_the_hosts_files_are_left_alone() {
     let options =
         |role, name| podman(&["inspect", "--format", "{{.HostConfig.SecurityOpt}}", &live.container(role, name)]);
     assert!(options("agent", "agent").contains("label=disable"), "{}", options("agent", "agent"));
-    // Nothing of the host is mounted into the others, so they keep their confinement.
+    // The other containers have no mounts of the host, so they keep their confinement.
     assert!(!options("router", "router").contains("label=disable"));
     let binds = podman(&["inspect", "--format", "{{.HostConfig.Binds}}", &live.container("agent", "agent")]);
     assert!(
@@ -251,7 +251,7 @@ fn the_home_is_shared_by_sessions_of_one_repo_that_run_side_by_side() {
     assert_eq!(first.try_sh(&format!("cat ~/{name}")).0, 1);
 }
 
-/// `~/.gitconfig` of one repo's agent would be run with the secrets of the next.
+/// What one repo's agent writes to `~/.gitconfig` must not run with the secrets of the next repo.
 #[test]
 fn what_one_repo_leaves_at_home_no_other_repo_finds() {
     for identity in ["host-user", "root"] {
@@ -263,7 +263,7 @@ fn what_one_repo_leaves_at_home_no_other_repo_finds() {
             "nothing\n"
         );
         assert_eq!(one.sh("cat ~/planted; rm ~/planted ~/.gitconfig"), "planted\n", "the twin: it stays at home");
-        // The owner of the machine may say otherwise, for all repos or for one.
+        // The owner of the machine can choose otherwise, for all repos or for one.
         let shared = format!("{SERVER}defaults: {{home: shared}}\n");
         let (one, other) = (Sandbox::with(&repo, &shared), Sandbox::with(&repo, &shared));
         let name = unique();
@@ -283,7 +283,7 @@ fn an_agent_that_has_been_at_home_in_the_shared_volume_stays_there_with_one_line
     assert!(code(&output) == 0 && said.lines().count() == 1 && said.contains("home: private"), "{said}");
     let shared = Sandbox::with(REPO, &format!("{SERVER}defaults: {{home: shared}}\n"));
     assert_eq!(shared.sh(&format!("cat ~/{name}; rm ~/{name}")), "home\n");
-    // Whoever says `private` gets it, without a word.
+    // `private` causes no warning.
     fs::write(sandbox.config_home().join("sandboxc/server.yaml"), format!("{SERVER}defaults: {{home: private}}\n"))
         .unwrap();
     let output = sandbox.command(&["agent", &name]).output().unwrap();

@@ -1,4 +1,5 @@
-//! End to end, on a real rootless podman: run inside the test host (`tests/host/host runner`), as an unprivileged user.
+//! End-to-end tests on real rootless podman: run them in the test host (`tests/host/host runner`), as an unprivileged
+//! user.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 

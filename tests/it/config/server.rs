@@ -1,4 +1,4 @@
-//! The server file and how it caps the repo.
+//! The server file, and how it limits the repo.
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn the_example_of_the_design_resolves() {
     assert_eq!(resolved.image.value.reference(), "localhost/sandboxc-repo:5e50475e952e");
 }
 
-/// A result without places, which name lines.
+/// A result without places, which contain line numbers.
 fn without_places(resolved: &Resolved) -> serde_json::Value {
     fn strip(value: &mut serde_json::Value) {
         match value {
@@ -87,7 +87,7 @@ fn without_places(resolved: &Resolved) -> serde_json::Value {
 fn the_order_of_keys_does_not_matter() {
     let world = example();
     let first = world.resolved();
-    // Blocks of the repo file and lines of the server's entry, the other way round.
+    // The blocks of the repo file and the lines of the server's entry, in reverse order.
     let mut blocks: Vec<String> = Vec::new();
     for line in REPO.lines() {
         match blocks.last_mut().filter(|_| line.starts_with(' ')) {
@@ -246,7 +246,7 @@ fn overrides_say_where_they_come_from() {
 #[test]
 fn ten_thousand_entries_load_on_many_lines_and_on_one() {
     let hosts: Vec<String> = (0..10_000).map(|i| format!("h{i}.example.com")).collect();
-    // As many named ports as one router listens for.
+    // As many named ports as a router can listen on.
     let ports = |i: usize| if i < 2_500 { "[22, 5432]" } else { "[80, 443]" };
     let rule = |(i, h): (usize, &String)| format!("{{host: {h}, ports: {}, private: false}}", ports(i));
     let rules: Vec<String> = hosts.iter().enumerate().map(rule).collect();
