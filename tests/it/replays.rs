@@ -132,3 +132,14 @@ fn every_test_that_is_marked_with_a_row_is_listed_there() {
     }
     assert!(count > 90, "{count} marks");
 }
+
+/// A number alone does not say what a test shows.
+#[test]
+fn no_test_is_named_after_a_number() {
+    for path in ["src", "tests"].into_iter().flat_map(|dir| sources(&root().join(dir))) {
+        for name in functions(&path) {
+            let numbered = name.strip_prefix("r_").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+            assert!(!numbered, "{}: {name}; write the number in a comment, `// R-13`", path.display());
+        }
+    }
+}

@@ -175,8 +175,9 @@ fn bodies_that_have_two_readings_are_refused() {
     assert_eq!((&line["verdict"], &line["rule"]), (&"deny".into(), &"repo.allow[0]".into()));
 }
 
+//
 #[test]
-fn r_69_a_body_that_is_too_large_is_refused_early_and_is_never_a_request() {
+fn a_body_that_is_too_large_is_refused_early_and_is_never_a_request() {
     let Some(world) = shared() else { return };
     let smuggled = "GET /plain/smuggled HTTP/1.1\r\nHost: gql.secure.test\r\n\r\n";
     let head = "POST /graphql HTTP/1.1\r\nHost: gql.secure.test\r\nContent-Type: application/json\r\n";

@@ -24,8 +24,9 @@ fn assert_refused_for(world: &World, name: &str, reason: &str) -> Value {
     decision
 }
 
+//
 #[test]
-fn r_43_r_71_a_name_that_leads_to_a_special_address_is_refused() {
+fn a_name_that_leads_to_a_special_address_is_refused() {
     let Some(world) = shared() else { return };
     for address in [
         "10-55-0-1",
@@ -161,8 +162,9 @@ fn without_reachable_ranges_documentation_addresses_are_refused_as_well() {
     assert_refused(&world, "api.example.com");
 }
 
+//
 #[test]
-fn r_35_resolvers_are_asked_in_their_order_and_a_dead_one_is_passed_over() {
+fn resolvers_are_asked_in_their_order_and_a_dead_one_is_passed_over() {
     let policy = || sandboxc::policy::Policy { reachable: vec!["203.0.113.0/24".parse().unwrap()], ..super::policy() };
     let Some(world) = World::start_with(policy(), &["203.0.113.54", "203.0.113.53"]) else { return };
     for number in 0..20 {

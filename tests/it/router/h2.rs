@@ -130,8 +130,9 @@ pub fn pseudo<'a>(method: &'a str, host: &'a str, path: &'a str) -> Vec<(&'a str
     vec![(":method", method), (":scheme", "https"), (":path", path), (":authority", host)]
 }
 
+//
 #[test]
-fn r_80_each_stream_is_a_request_of_its_own() {
+fn each_http2_stream_is_a_request_of_its_own() {
     let Some(world) = shared() else { return };
     let mut h2 = H2::to(world, "api.secure.test");
     let first = h2.get(1, "api.secure.test", "/repos/h2/issues?x=1");

@@ -19,8 +19,9 @@ fn an_allowed_host_gets_the_request_as_it_was_sent() {
     );
 }
 
+//
 #[test]
-fn r_50_a_denied_host_is_told_why_in_json() {
+fn a_denied_host_is_told_why_in_json() {
     let Some(world) = shared() else { return };
     let answer = http(world, &get("r50.evil.test", "/x/y?secret=1"));
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
@@ -42,8 +43,9 @@ fn r_50_a_denied_host_is_told_why_in_json() {
     assert_eq!((&body["reason"], &body["rule"]), (&"denied".into(), &"server.deny[2]".into()));
 }
 
+//
 #[test]
-fn r_28_r_67_case_a_trailing_dot_and_the_default_port_do_not_matter() {
+fn case_a_trailing_dot_and_the_default_port_do_not_matter() {
     let Some(world) = shared() else { return };
     for host in ["API.Example.COM", "api.example.com.", "api.example.com:80", "API.example.com.:80"] {
         let answer = http(world, &get(host, "/"));
@@ -94,8 +96,9 @@ fn a_host_in_any_other_form_is_refused() {
     }
 }
 
+//
 #[test]
-fn r_49_r_50_requests_that_name_a_target_elsewhere_are_refused() {
+fn requests_that_name_a_target_elsewhere_are_refused() {
     let Some(world) = shared() else { return };
     for (line, status) in [
         ("GET http://api.example.com/ HTTP/1.1", "403"),
@@ -128,8 +131,9 @@ fn r_49_r_50_requests_that_name_a_target_elsewhere_are_refused() {
     );
 }
 
+//
 #[test]
-fn r_69_a_request_of_two_readings_is_refused_and_the_connection_closed() {
+fn a_request_with_two_readings_is_refused_and_the_connection_closed() {
     let Some(world) = shared() else { return };
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
     for head in [
@@ -173,8 +177,9 @@ fn each_request_of_a_connection_is_decided_for_itself() {
     assert_eq!(statuses(&answer), ["200", "403", "200", "403"], "{answer}");
 }
 
+//
 #[test]
-fn r_79_a_denied_upload_is_answered_from_its_head() {
+fn a_denied_upload_is_answered_from_its_head() {
     let Some(world) = shared() else { return };
     let started = Instant::now();
     let mut wire = Wire::to_router(world, 80);
@@ -184,8 +189,9 @@ fn r_79_a_denied_upload_is_answered_from_its_head() {
     assert!(started.elapsed() < Duration::from_secs(2));
 }
 
+//
 #[test]
-fn r_73_the_first_event_of_a_stream_comes_at_once() {
+fn the_first_event_of_a_stream_arrives_at_once() {
     let Some(world) = shared() else { return };
     let mut wire = Wire::to(world, world.net.web_loopback.into(), 80).unwrap();
     let started = Instant::now();
@@ -196,10 +202,11 @@ fn r_73_the_first_event_of_a_stream_comes_at_once() {
     assert!(started.elapsed() > Duration::from_millis(1100), "the events came in one piece");
 }
 
+//
 /// Twenty minutes with silent gaps, scaled down: every time limit that is not about a connection's set-up or end is about
 /// silence, so with it at three seconds a longer stream passes, and a longer silence does not.
 #[test]
-fn r_74_silence_is_limited_and_the_whole_time_is_not() {
+fn idle_time_is_limited_and_total_time_is_not() {
     let Some(world) = World::start_limited(super::policy(), |limits| limits.silence = 3) else { return };
     let tcp = world.net.tcp.iter().find(|route| route.port == 5432).unwrap();
     std::thread::scope(|scope| {
@@ -231,8 +238,9 @@ fn r_74_silence_is_limited_and_the_whole_time_is_not() {
     });
 }
 
+//
 #[test]
-fn r_78_uploads_stream_and_have_no_size_limit() {
+fn uploads_stream_and_have_no_size_limit() {
     let Some(world) = shared() else { return };
     for host in ["api.example.com", "ip-203-0-113-10.private.example.com"] {
         let mut wire = Wire::to_router(world, 80);
@@ -265,8 +273,9 @@ fn ten_megabytes_come_down_unchanged() {
     assert!(body.iter().zip((0..=255_u8).cycle()).all(|(got, want)| *got == want));
 }
 
+//
 #[test]
-fn r_76_websockets_work_and_no_other_upgrade_is_passed_on() {
+fn websockets_work_and_no_other_upgrade_is_passed_on() {
     let Some(world) = shared() else { return };
     let upgrade = |to: &str, path: &str| {
         format!(

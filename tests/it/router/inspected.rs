@@ -204,8 +204,9 @@ fn paths_of_two_readings_are_refused() {
     }
 }
 
+//
 #[test]
-fn r_47_sni_and_host_must_be_one_name_for_each_request() {
+fn sni_and_host_must_be_one_name_for_each_request() {
     let Some(world) = shared() else { return };
     for host in [
         "open.secure.test",
@@ -236,8 +237,9 @@ fn r_47_sni_and_host_must_be_one_name_for_each_request() {
     assert_eq!((&line["verdict"], &line["rule"], &line["status"]), (&"deny".into(), &"".into(), &421.into()));
 }
 
+//
 #[test]
-fn r_49_targets_elsewhere_are_refused() {
+fn targets_elsewhere_are_refused() {
     let Some(world) = shared() else { return };
     for (line, status) in [
         ("GET https://open.secure.test/ HTTP/1.1", "403"),

@@ -142,8 +142,9 @@ fn a_surrogate_becomes_the_value_in_every_scheme() {
     assert!(!world.read("out").contains("surrogate") && !world.read("out").contains("real-"), "names only");
 }
 
+//
 #[test]
-fn r_84_basic_is_opened_and_closed_again() {
+fn basic_credentials_are_decoded_and_encoded_again() {
     let Some(world) = shared() else { return };
     let (sur, real) = (surrogate("GH"), value("GH"));
     let api = "api.secure.test";
@@ -160,8 +161,9 @@ fn r_84_basic_is_opened_and_closed_again() {
     is_refused(world, "key.secure.test", "/hex", &[("Authorization", &basic(&format!("u:{sur}")))], "leak");
 }
 
+//
 #[test]
-fn r_85_the_headers_of_a_credential_are_the_listed_ones() {
+fn only_the_listed_headers_carry_a_credential() {
     let Some(world) = shared() else { return };
     let sur = surrogate("KEY");
     arrives(world, "key.secure.test", ("x-api-key", &sur), &value("KEY"));
@@ -189,8 +191,9 @@ fn values_with_special_characters_and_bytes_arrive_as_they_are() {
     arrives(world, "odd.secure.test", ("Authorization", &user), &basic(&format!("u:{}", value("LATIN"))));
 }
 
+//
 #[test]
-fn r_29_r_87_a_surrogate_goes_to_its_host_alone() {
+fn a_surrogate_goes_to_its_host_alone() {
     let Some(world) = shared() else { return };
     let bearer = format!("Bearer {}", surrogate("GH"));
     for host in ["www.api.secure.test", "key.secure.test"] {

@@ -26,8 +26,9 @@ pub fn peak(world: &World) -> u64 {
     of(world.entry_pid())
 }
 
+//
 #[test]
-fn r_73_the_first_event_of_a_stream_comes_at_once() {
+fn the_first_event_of_a_stream_arrives_at_once() {
     let Some(world) = shared() else { return };
     for host in [HOST, "sse.any.secure.test"] {
         let mut secure = Secure::to(world, host);
@@ -54,8 +55,9 @@ fn upload(world: &World, chunk: &[u8], count: usize, between: impl Fn(usize)) ->
     String::from_utf8(secure.send("0\r\n\r\n").rest()).unwrap()
 }
 
+//
 #[test]
-fn r_78_an_upload_streams_in_constant_memory() {
+fn an_upload_streams_in_constant_memory() {
     let Some(world) = shared() else { return };
     // A little at a time: had it been held back, it would have come in one piece.
     let answer = upload(world, b"little", 10, |_| std::thread::sleep(Duration::from_millis(60)));
@@ -97,8 +99,9 @@ fn expect_continue_is_answered_when_the_head_is_decided() {
     assert!(statuses(&answer).contains(&"403"), "{answer}");
 }
 
+//
 #[test]
-fn r_79_a_denied_upload_is_answered_from_its_head_and_left_soon() {
+fn a_denied_upload_is_answered_from_its_head_and_closed_soon() {
     let Some(world) = shared() else { return };
     for framing in ["Content-Length: 1000000000000", "Transfer-Encoding: chunked"] {
         let started = Instant::now();
@@ -155,8 +158,9 @@ fn ten_megabytes_come_down_unchanged() {
     assert!(answer[start..].iter().zip((0..=255_u8).cycle()).all(|(got, want)| *got == want));
 }
 
+//
 #[test]
-fn r_76_websockets_work_and_no_other_upgrade_is_passed_on() {
+fn websockets_work_and_no_other_upgrade_is_passed_on() {
     let Some(world) = shared() else { return };
     let upgrade = |to: &str, path: &str| {
         format!(
@@ -178,8 +182,9 @@ fn r_76_websockets_work_and_no_other_upgrade_is_passed_on() {
     }
 }
 
+//
 #[test]
-fn r_69_a_request_of_two_readings_is_refused_and_the_connection_closed() {
+fn a_request_with_two_readings_is_refused_and_the_connection_closed() {
     let Some(world) = shared() else { return };
     let smuggled = format!("GET /smuggled HTTP/1.1\r\nHost: {HOST}\r\n\r\n");
     for head in [

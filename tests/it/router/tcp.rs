@@ -27,8 +27,9 @@ fn a_named_port_leads_to_its_own_host_and_port() {
     });
 }
 
+//
 #[test]
-fn r_55_nothing_else_listens_for_the_agent() {
+fn nothing_else_listens_for_the_agent() {
     let Some(world) = shared() else { return };
     let routes: Vec<u16> = world.net.tcp.iter().map(|route| route.router_port).collect();
     for port in [22, 25, 8080, 5432, 5353, 8443, 20000 - 1, 20000 + 100] {
@@ -42,8 +43,9 @@ fn r_55_nothing_else_listens_for_the_agent() {
     assert!(Wire::to(world, world.net.web_loopback.into(), 5432).is_err());
 }
 
+//
 #[test]
-fn r_59_the_router_listens_on_the_sessions_network_alone() {
+fn the_router_listens_on_the_sessions_network_alone() {
     let Some(world) = shared() else { return };
     let egress = world.net.egress.hosts().nth(5).unwrap();
     let ports = [53, 80, 443].into_iter().chain(world.net.tcp.iter().map(|route| route.router_port));

@@ -61,8 +61,9 @@ fn deny_wins_for_the_host_it_names_alone() {
     assert_eq!((&decision["rule"], &decision["reason"]), (&"server.deny[1]".into(), &"denied".into()));
 }
 
+//
 #[test]
-fn r_28_case_and_one_trailing_dot_do_not_matter() {
+fn case_and_one_trailing_dot_of_a_server_name_do_not_matter() {
     let Some(world) = shared() else { return };
     for name in ["R28.Suffix.EXAMPLE.com", "r28.suffix.example.com.", "R28.SUFFIX.EXAMPLE.COM."] {
         assert_passes(world, name);
@@ -152,8 +153,9 @@ fn a_hello_in_many_pieces_is_one_hello() {
     assert!(large(40000).starts_with(b"here is"));
 }
 
+//
 #[test]
-fn r_46_r_53_what_is_no_tls_is_closed_and_logged() {
+fn bytes_other_than_tls_are_closed_and_logged() {
     let Some(world) = World::start(super::policy()) else { return };
     let probes: [&[u8]; 9] = [
         b"SSH-2.0-OpenSSH_9.9\r\n",
@@ -211,8 +213,9 @@ fn ten_megabytes_pass_unchanged_both_ways() {
     assert!(echoed.ends_with(&data), "changed on the way");
 }
 
+//
 #[test]
-fn r_78_a_passed_connection_streams_in_constant_memory() {
+fn a_passed_connection_streams_in_constant_memory() {
     let Some(world) = shared() else { return };
     let started = Instant::now();
     let before = peak(world);
