@@ -1,11 +1,13 @@
 //! One sandbox of a test: its own repo, server config and session.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::Write as _;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Once, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{MutexGuard, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Instant, SystemTime};
 
 use base64::Engine as _;
@@ -41,9 +43,45 @@ pub struct Sandbox {
     _world: World,
 }
 
-enum World {
-    Shared(#[allow(dead_code, reason = "held for its lock")] RwLockReadGuard<'static, ()>),
-    Alone(#[allow(dead_code, reason = "held for its lock")] RwLockWriteGuard<'static, ()>),
+/// What this thread holds of the world, and how many sandboxes hold it. A second read lock in one thread would wait for ever behind
+/// a test that waits to be alone.
+enum Held {
+    Nothing,
+    Shared(usize, #[allow(dead_code, reason = "held for its lock")] RwLockReadGuard<'static, ()>),
+    Alone(usize, #[allow(dead_code, reason = "held for its lock")] RwLockWriteGuard<'static, ()>),
+}
+
+thread_local!(static HELD: RefCell<Held> = const { RefCell::new(Held::Nothing) });
+
+/// A sandbox's part in what its thread holds; it ends in the thread that began it, as a lock's guard does.
+struct World(PhantomData<MutexGuard<'static, ()>>);
+
+impl World {
+    fn shared() -> Self {
+        HELD.with_borrow_mut(|held| match held {
+            Held::Shared(count, _) | Held::Alone(count, _) => *count += 1,
+            Held::Nothing => *held = Held::Shared(1, WORLD.read().unwrap_or_else(PoisonError::into_inner)),
+        });
+        Self(PhantomData)
+    }
+
+    fn alone() -> Self {
+        HELD.with_borrow_mut(|held| match held {
+            Held::Alone(count, _) => *count += 1,
+            Held::Shared(..) => panic!("a test that shares the world cannot have it alone as well"),
+            Held::Nothing => *held = Held::Alone(1, WORLD.write().unwrap_or_else(PoisonError::into_inner)),
+        });
+        Self(PhantomData)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        HELD.with_borrow_mut(|held| match held {
+            Held::Shared(count, _) | Held::Alone(count, _) if *count > 1 => *count -= 1,
+            _ => *held = Held::Nothing,
+        });
+    }
 }
 
 impl Sandbox {
@@ -54,7 +92,7 @@ impl Sandbox {
 
     /// With these files.
     pub fn with(repo: &str, server: &str) -> Self {
-        Self::make(repo, server, World::Shared(WORLD.read().unwrap_or_else(std::sync::PoisonError::into_inner)))
+        Self::make(repo, server, World::shared())
     }
 
     /// With nobody else's sandbox running meanwhile, for looking at everything that podman has.
@@ -64,7 +102,7 @@ impl Sandbox {
 
     /// Alone, with these files.
     pub fn alone_with(repo: &str, server: &str) -> Self {
-        Self::make(repo, server, World::Alone(WORLD.write().unwrap_or_else(std::sync::PoisonError::into_inner)))
+        Self::make(repo, server, World::alone())
     }
 
     fn make(repo: &str, server: &str, world: World) -> Self {
