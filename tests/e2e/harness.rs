@@ -294,6 +294,8 @@ pub fn everything() -> String {
 /// What a runner's sessions have left: objects by name, directories. What belongs to a runner that lives does not
 /// count: other suites may share this host.
 pub fn left_over() -> Vec<String> {
+    let alone = HELD.with_borrow(|held| matches!(held, Held::Alone(..)));
+    assert!(alone, "other tests' sandboxes come and go: take the world with `Sandbox::alone` first");
     let all = everything();
     let mut living: Vec<String> = Vec::new();
     for dir in all.lines().filter(|line| line.starts_with('/')) {

@@ -20,8 +20,12 @@ impl Ground {
     }
 
     fn with(identity: &str, more: &str) -> Self {
+        Self::of(identity, more, Sandbox::with)
+    }
+
+    fn of(identity: &str, more: &str, sandbox: impl FnOnce(&str, &str) -> Sandbox) -> Self {
         let mounts = "mounts: [{source: ../data, target: /data, read_only: false}, {source: ../conf, target: /conf}]\n";
-        let sandbox = Sandbox::with(&format!("{REPO}identity: {identity}\n{mounts}{more}"), SERVER);
+        let sandbox = sandbox(&format!("{REPO}identity: {identity}\n{mounts}{more}"), SERVER);
         fs::create_dir(sandbox.scratch("private")).unwrap();
         fs::write(sandbox.scratch("private/key"), "SECRET\n").unwrap();
         fs::create_dir(sandbox.repo().join("data")).unwrap();
@@ -83,12 +87,12 @@ fn run_does_not_start_where_a_source_was_swapped_after_it_was_checked() {
             // The watch may be faster, and rename the new one.
             (".sandboxc", "mkdir .sandboxc", ".sandboxc"),
         ] {
-            let ground = Ground::new(identity);
+            let ground = Ground::of(identity, "", Sandbox::alone_with);
             let bin = ground.podman_before("*'kube play'*", &ground.swap(name, new));
             refused(&ground, &ground.run(&bin, LOOK), word);
+            assert_eq!(left_over(), [""; 0]);
         }
     }
-    assert_eq!(left_over(), Vec::<String>::new());
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn an_entry_is_installed_by_its_name_and_its_schedule_starts_it() {
 /// many.
 #[test]
 fn only_the_agents_unit_has_a_limit_of_starts() {
-    let installed = Installed::new("q-limit", &repo("true"));
+    let installed = Installed::new("q-starts", &repo("true"));
     let units = fs::read_dir(installed.place()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let parts: Vec<String> = units.filter_map(|name| sandboxc::emit::quadlet::service_of(&name)).collect();
     assert!(parts.len() > 5, "{parts:?}");

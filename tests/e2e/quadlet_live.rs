@@ -1,9 +1,10 @@
 //! Installed units under the real user manager.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -17,6 +18,9 @@ use sandboxc::source::Sourced;
 use crate::harness::{Sandbox, code, podman, text};
 
 pub const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
+
+/// The sessions of all tests. Tests that share one would replace each other's units.
+static SESSIONS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 pub fn systemctl(args: &[&str]) -> Output {
     Command::new("systemctl").args(["--user", "--no-pager"]).args(args).stdin(Stdio::null()).output().unwrap()
@@ -60,6 +64,8 @@ impl Installed {
 
     /// The same, compiled where these variables are set.
     pub fn with_env(session: &str, sandbox: Sandbox, env: &[(&str, &str)]) -> Self {
+        let new = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
+        assert!(new, "another test installs units of a session `{session}`, perhaps at the same time");
         place_program();
         let mut installed = Self { sandbox, session: session.to_owned(), agent: String::new() };
         let output = installed.compiling().envs(env.iter().copied()).output().unwrap();

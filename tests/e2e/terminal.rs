@@ -43,7 +43,9 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 #[test]
 fn a_command_gets_the_terminal_its_size_and_its_kind() {
     let sandbox = Sandbox::new();
-    let script = "test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM; exit 5";
+    // `podman exec` sets the size a moment after the command has started.
+    let script = "test -t 0 && test -t 1 && test -t 2 && echo $TERM; \
+                  for i in $(seq 50); do stty size | grep -v '^0 0' && exit 5; sleep 0.1; done";
     let (out, code) = on_a_terminal(&sandbox, &["run", "--", "sh", "-c", script], "");
     assert_eq!(code, 5, "{out}");
     assert!(out.contains("33 77") && out.contains("xterm-256color"), "{out}");

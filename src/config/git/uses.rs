@@ -147,6 +147,10 @@ impl Finder<'_> {
                     self.config(None, Scope { worktree: Some(root), bare: None });
                 }
             }
+            // A name that an earlier session reserved is no repository, and the next one reserves it again.
+            Some(Kind::Directory) if is_root && self.is_empty(&dot_git) => {
+                self.want(dot_git, Want::Held(Stand::Directory))
+            }
             Some(Kind::Directory) => self.repository(&dot_git, Some(worktree.to_owned())),
             Some(Kind::File) => {
                 self.want(dot_git.clone(), Want::IfThere);
@@ -156,6 +160,10 @@ impl Finder<'_> {
             }
             None | Some(Kind::Link | Kind::Other) => self.want(dot_git, Want::Watched),
         }
+    }
+
+    fn is_empty(&self, directory: &Path) -> bool {
+        self.tree.names(directory, 1).is_ok_and(|listing| listing.names.is_empty())
     }
 
     /// Whether git would treat this as a repository (`is_git_directory`).

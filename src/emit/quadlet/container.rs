@@ -294,7 +294,9 @@ fn write_ceiling(w: &mut Writer, ceiling: Ceiling) -> Result<(), EmitError> {
     w.set("MemoryMax", &memory.to_string())?;
     w.set("MemorySwapMax", "0")?;
     w.set("TasksMax", &pids.to_string())?;
-    w.set("CPUQuota", &format!("{}%", cpus * 100))
+    // systemd expands no specifiers here: `%%` would be an invalid quota, which it ignores.
+    w.literal("CPUQuota", &format!("{}%", cpus * 100));
+    Ok(())
 }
 
 impl Service {

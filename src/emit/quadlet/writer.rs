@@ -74,7 +74,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a line with specifiers.
+    /// Writes a value as it is: one with specifiers, or of a key in which systemd expands none.
     pub fn literal(&mut self, name: &'static str, value: &str) {
         self.text.push_str(&format!("{name}={value}\n"));
     }

@@ -36,6 +36,12 @@ fn where_nothing_is_the_names_are_taken() {
     fs::remove_dir_all(world.root().join("w/.sandboxc")).unwrap();
     assert_eq!(protected(&world), "+.git +.sandboxc");
     fs::create_dir_all(world.root().join("w/.git")).unwrap();
+    assert_eq!(
+        (protected(&world).as_str(), watched(&world).as_str()),
+        (".git +.sandboxc", ""),
+        "as a session leaves it"
+    );
+    fs::create_dir_all(world.root().join("w/.git/objects")).unwrap();
     assert_eq!(protected(&world), "+.git/config +.git/hooks +.sandboxc");
     assert_eq!(watched(&world), ".git/commondir");
     git(&world, "w/.git");
