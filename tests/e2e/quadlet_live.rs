@@ -19,7 +19,7 @@ use crate::harness::{Sandbox, code, podman, text};
 
 pub const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
 
-/// The sessions of all tests. Tests that share one would replace each other's units.
+/// The sessions whose units are installed. Tests that share one would replace each other's units.
 static SESSIONS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 pub fn systemctl(args: &[&str]) -> Output {
@@ -65,7 +65,7 @@ impl Installed {
     /// The same, compiled where these variables are set.
     pub fn with_env(session: &str, sandbox: Sandbox, env: &[(&str, &str)]) -> Self {
         let new = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
-        assert!(new, "another test installs units of a session `{session}`, perhaps at the same time");
+        assert!(new, "another test has installed units of a session `{session}`");
         place_program();
         let mut installed = Self { sandbox, session: session.to_owned(), agent: String::new() };
         let output = installed.compiling().envs(env.iter().copied()).output().unwrap();
@@ -145,6 +145,7 @@ impl Installed {
 impl Drop for Installed {
     fn drop(&mut self) {
         let _ = self.as_user(&["uninstall", &self.session]).output();
+        SESSIONS.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.session);
     }
 }
 

@@ -2,6 +2,9 @@
 
 use crate::quadlet_reader::{expand, words};
 
+/// A mount of what the session's mount unit holds, whose source systemd completes. The target is anyone's text.
+const HELD: &str = "--mount=type=bind,source=%t/sandboxc-units/sandboxc-";
+
 /// The arguments of an `ExecStart=` line from Quadlet. Its own specifiers (`%t`, `%N`) and those of the directory in
 /// memory are kept.
 pub fn exec_start(line: &str) -> Vec<String> {
@@ -10,7 +13,12 @@ pub fn exec_start(line: &str) -> Vec<String> {
             || (word.starts_with("%t/") && word.ends_with("-id"))
             || word.starts_with("%t/sandboxc-units/sandboxc-")
     };
-    words(line).iter().map(|word| if own(word) { word.clone() } else { expand(word) }).collect()
+    let read = |word: &String| match word.strip_prefix(HELD) {
+        Some(rest) => format!("{HELD}{}", expand(rest)),
+        None if own(word) => word.clone(),
+        None => expand(word),
+    };
+    words(line).iter().map(read).collect()
 }
 
 /// The value of each occurrence of an option: `--env X` or `--env=X`.
