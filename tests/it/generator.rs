@@ -14,7 +14,7 @@ use sandboxc::plan::{Plan, trust};
 use sandboxc::source::{Place, Sourced};
 
 use crate::fixture::{from_containerfile, from_registry, resolved, units_of, with_secrets};
-use crate::quadlet_reader::{lines, values, words};
+use crate::quadlet_reader::{expand, lines, values, words};
 use crate::systemd_reader::{exec_start, options};
 
 /// A generator: a program and its first arguments.
@@ -176,28 +176,39 @@ fn compare(random: &Random, plan: &Plan, files: &[File], agent: &str) {
     if random.secrets {
         keeps_secrets(random, plan, files, &args);
     }
-    let mounts = [
-        (&random.source, &random.target, "rw"),
-        (&format!("{}/.git", random.source), &format!("{}/.git", random.target), "rw"),
-        (&format!("{}/.git/hooks", random.source), &format!("{}/.git/hooks", random.target), "ro"),
-        (&format!("/srv{}", random.source), &format!("/mnt{}", random.target), "ro"),
-    ];
-    for (source, target, mode) in mounts {
-        let csv = |text: String| {
-            if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-        };
-        let read_only = if mode == "ro" { ",ro=true" } else { "" };
-        let source_field = csv(format!("source={source}"));
-        let mount = format!("type=bind,{source_field},{}{read_only}", csv(format!("destination={target}")));
-        let found = options(&args, "--mount").contains(&mount)
-            || options(&args, "-v").contains(&format!("{source}:{target}:{mode}"));
-        assert!(found, "{source:?} {target:?}: {args:?}");
-    }
+    keeps_mounts(random, files, &args);
     if random.limited {
         for (option, value) in [("--memory", "67108864"), ("--memory-swap", "67108864"), ("--pids-limit", "32")] {
             assert_eq!(options(&args, option), [value], "{option}");
         }
         assert_eq!(options(&args, "--cpus"), ["0.250"]);
+    }
+}
+
+/// The service that holds the sources gets their paths, and podman gets what it holds, wherever the target is.
+fn keeps_mounts(random: &Random, files: &[File], agent: &[String]) {
+    let service = lines(&files.iter().find(|file| file.path.ends_with("-mounts.service")).unwrap().text);
+    let dir = format!("%t/{}", values(&service, "Service", "RuntimeDirectory")[0]);
+    let told = words(values(&service, "Service", "ExecStart")[0]);
+    let plain = told.iter().filter(|word| !word.starts_with("%E") && !word.starts_with("%t"));
+    let told: Vec<String> = plain.map(|word| expand(word)).collect();
+    let (source, target) = (&random.source, &random.target);
+    let mounts = [
+        ("workspace", source.clone(), target.clone(), "rw"),
+        ("protect-0", format!("{source}/.git"), format!("{target}/.git"), "rw"),
+        ("protect-1", format!("{source}/.git/hooks"), format!("{target}/.git/hooks"), "ro"),
+        ("mount-0", format!("/srv{source}"), format!("/mnt{target}"), "ro"),
+    ];
+    for (name, source, target, mode) in mounts {
+        assert!(told.windows(3).any(|words| words[0] == name && words[2] == source), "{name} {source:?}: {told:?}");
+        let field = format!("destination={target}");
+        let quoted = format!("\"{}\"", field.replace('"', "\"\""));
+        let field = if field.contains([',', '"']) { quoted } else { field };
+        let read_only = if mode == "ro" { ",ro=true" } else { "" };
+        let mount = format!("type=bind,source={dir}/{name},{field}{read_only},nosuid,nodev");
+        let found = options(agent, "--mount").contains(&mount)
+            || options(agent, "-v").contains(&format!("{dir}/{name}:{target}:{mode},nosuid,nodev"));
+        assert!(found, "{name} {target:?}: {agent:?}");
     }
 }
 
