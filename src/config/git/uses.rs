@@ -149,7 +149,7 @@ impl Finder<'_> {
             }
             // A name that an earlier session reserved is no repository, and the next one reserves it again.
             Some(Kind::Directory) if is_root && self.is_empty(&dot_git) => {
-                self.want(dot_git, Want::Held(Stand::Directory))
+                self.want(dot_git, Want::Held(Stand::Directory));
             }
             Some(Kind::Directory) => self.repository(&dot_git, Some(worktree.to_owned())),
             Some(Kind::File) => {
