@@ -375,6 +375,11 @@ impl Inspection {
         passes(&self.allow) && self.ceiling.as_deref().is_none_or(passes)
     }
 
+    /// Whether some rule is about git.
+    pub fn is_about_git(&self) -> bool {
+        self.allow.iter().chain(self.ceiling.iter().flatten()).any(|rule| rule.git().is_some())
+    }
+
     /// Whether the body decides: every remaining rule reads one.
     pub fn reads_body(&self) -> bool {
         self.pushes || reads_graphql(&self.allow) || self.ceiling.as_deref().is_some_and(reads_graphql)

@@ -130,10 +130,13 @@ async fn inspect(worker: &Rc<Worker>, handle: Handle, first: BytesMut, name: &Ho
         entry.reason = Reason::NotTls;
         entry.write(&worker.shared);
     };
-    let (Some(config), Some(Stream::Plain(tcp))) = (&worker.shared.server, handle.into_stream()) else {
+    let (Some([both, one]), Some(Stream::Plain(tcp))) = (&worker.shared.server, handle.into_stream()) else {
         entry.reason = Reason::NotAllowed;
         return failed(entry);
     };
+    // git below 2.48 hangs at times when it sends a push in chunks over HTTP/2: it reads on after its end if libcurl asks again.
+    let decision = worker.shared.current.get().file.policy.decide(name.as_str(), 443);
+    let config = if decision.inspection.is_some_and(|inspection| inspection.is_about_git()) { one } else { both };
     let acceptor = TlsAcceptor::from(std::sync::Arc::clone(config));
     let tcp = Rewind::before(first.freeze(), tcp);
     let Ok(Ok(tls)) = timeout(PATIENCE, acceptor.accept(tcp)).await else {

@@ -12,7 +12,7 @@ use super::limits::Held;
 use super::message::{Length, Piece, Request, is, values};
 use super::proxy::{Down, Place, Refusal, Scene, Up, who};
 use super::upstream::Host;
-use crate::policy::{GitRequest, GitService, HttpRequest, Policy, PushedRef, Reason, Rule, Verdict};
+use crate::policy::{GitRequest, GitService, HttpRequest, Policy, PushedRef, Reason, Verdict};
 
 /// How long a refused push may continue: git reads no response before it has sent everything.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -162,8 +162,7 @@ pub(super) async fn shown(
 fn asked(policy: &Policy, place: &Place, request: &Request) -> Option<GitRequest> {
     let host = who(place, request).ok()?;
     let inspection = policy.decide(&host.text(), place.port).inspection?;
-    let rules = || inspection.allow.iter().chain(inspection.ceiling.iter().flatten());
     let target = String::from_utf8_lossy(&request.target);
     let asked = GitRequest::read(&request.method, &target);
-    asked.filter(|_| rules().any(|rule: &Rule| rule.git().is_some()))
+    asked.filter(|_| inspection.is_about_git())
 }

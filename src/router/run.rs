@@ -73,7 +73,7 @@ impl Prepared {
         };
         let server = match file.ca_scopes.first() {
             None => None,
-            Some(scope) => Some(server(&secret("ca.pem"), scope)?),
+            Some(scope) => Some(servers(&secret("ca.pem"), scope)?),
         };
         let path = secret("upstream.pem");
         let roots = match optional(&path)? {
@@ -104,7 +104,7 @@ impl Prepared {
     }
 }
 
-fn server(path: &Path, scope: &str) -> Result<Arc<rustls::ServerConfig>, String> {
+fn servers(path: &Path, scope: &str) -> Result<[Arc<rustls::ServerConfig>; 2], String> {
     let failed = |why: String| format!("{}: {why}", path.display());
     let pem = match std::fs::read(path) {
         Ok(pem) => pem,
@@ -112,7 +112,7 @@ fn server(path: &Path, scope: &str) -> Result<Arc<rustls::ServerConfig>, String>
     };
     let mint = Mint::read(&pem).map_err(failed)?;
     mint.check(scope).map_err(|why| failed(format!("it cannot speak for {scope}: {why}")))?;
-    tls::server(Arc::new(mint))
+    tls::servers(Arc::new(mint))
 }
 
 fn credentials(path: &Path, file: &PolicyFile) -> Result<Option<Table>, String> {

@@ -17,8 +17,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The configuration for clients.
-pub fn server(mint: Arc<Mint>) -> Result<Arc<ServerConfig>, String> {
+/// The configurations for clients: for both versions of HTTP, and for HTTP/1.1 alone.
+pub fn servers(mint: Arc<Mint>) -> Result<[Arc<ServerConfig>; 2], String> {
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(mint);
@@ -27,7 +27,9 @@ pub fn server(mint: Arc<Mint>) -> Result<Arc<ServerConfig>, String> {
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config.max_fragment_size = None;
-    Ok(Arc::new(config))
+    let mut one = config.clone();
+    one.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok([Arc::new(config), Arc::new(one)])
 }
 
 /// The configuration for hosts: for HTTP/1.1, and for HTTP/2.

@@ -46,7 +46,7 @@ pub struct Shared {
     /// When the session ends at the latest.
     pub(super) ends: Option<SystemTime>,
     /// The TLS configuration for clients; `None` if nothing is decrypted.
-    pub(super) server: Option<Arc<ServerConfig>>,
+    pub(super) server: Option<[Arc<ServerConfig>; 2]>,
     /// How many connections were refused because of the limit.
     pub(super) full: Seldom,
     /// How often no connection could be accepted.

@@ -123,6 +123,8 @@ fn url(repository: &str) -> String {
 #[test]
 fn git_fetches_and_pushes_what_the_rules_list() {
     let Some(hub) = Hub::start() else { return };
+    // Older gits can hang over HTTP/2.
+    assert_eq!(Secure::try_to(&hub.world, HOST, &["h2", "http/1.1"]).unwrap().protocol(), "http/1.1");
     for (version, x) in [("HTTP/1.1", "refs/heads/agent/x"), ("HTTP/2", "refs/heads/agent/x2")] {
         let version = format!("http.version={version}");
         let git = |at: &str, args: &[&str]| hub.git(&[&["-c", &version, "-C", at][..], args].concat());
