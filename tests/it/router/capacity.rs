@@ -42,7 +42,9 @@ fn four_thousand_connections_are_served_at_once() {
     let (took, memory) = (started.elapsed(), most_memory(&world));
     println!("{CONNECTIONS} connections in {took:?}, {memory} KiB at most");
     assert!(memory < 100 << 10, "{memory} KiB");
-    assert_eq!(world.decisions().iter().filter(|line| line["reason"] == "not-allowed").count(), CONNECTIONS);
+    world.wait("every line", || {
+        world.decisions().iter().filter(|line| line["reason"] == "not-allowed").count() == CONNECTIONS
+    });
     assert!(!world.read("out").contains("router-full"));
 }
 
