@@ -22,6 +22,12 @@ need_cargo() {
     [ "$minor" -ge 89 ] || die "cargo 1.89 or newer is needed, this is $(cargo --version)"
 }
 
+# static_router [--release]: builds a static sandboxc-router next to sandboxc. `RUSTFLAGS` would also apply to procedural macros, which
+# cannot be static.
+static_router() {
+    cargo rustc --quiet --locked "$@" --bin sandboxc-router -- -C target-feature=+crt-static
+}
+
 # Whether this host's own podman is good enough: rootless, 5.4 or newer.
 fit_podman() {
     [ "$(id -u)" != 0 ] && command -v podman >/dev/null || return 1

@@ -8,6 +8,7 @@ pub mod defaults;
 mod file;
 mod header;
 pub mod kube;
+mod layout;
 mod limits;
 pub mod network;
 mod permissions;

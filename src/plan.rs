@@ -24,13 +24,13 @@ use crate::source::Sourced;
 
 pub use agent::Command;
 pub use grant::{Grant, GrantKind};
-pub use inspected::{Keeper, Leaf, MaterialStore, Materials, Origin, Part, leaves, surrogates};
+pub use inspected::{Keeper, MaterialStore, Materials, Origin, Part, ca_scopes, surrogates};
 pub use name::{Names, SESSION_LABEL, config_hash, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
 pub use pod::{Container, Pod, Role};
 pub use route::subnets;
 
-/// Part of every hash. Raised when the same plan is emitted differently.
+/// Part of every hash: raised when the same plan would be emitted in another way.
 pub const FORMAT_VERSION: u32 = 5;
 
 /// The address on which podman's rootless network answers DNS queries (`--dns-forward`, podman `pasta_linux.go`, since
@@ -136,7 +136,7 @@ impl Plan {
 /// Whether the router decrypts connections, or has credentials that it must recognize.
 pub fn inspects(resolved: &Resolved) -> bool {
     let policy = &resolved.policy;
-    resolved.sandbox_enabled.value && (!policy.credentials.is_empty() || !leaves(policy).is_empty())
+    resolved.sandbox_enabled.value && (!policy.credentials.is_empty() || !ca_scopes(policy).is_empty())
 }
 
 /// True if the agent gets its own bundle of roots, because the session's CA or `extra_ca` is missing from the image's.
@@ -171,7 +171,11 @@ pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
         }),
     };
     let materials = Materials::of(resolved, inspects, store);
-    let (router, agent_pod) = pod::pods(resolved, &agent, &names, network.as_ref(), materials.as_ref());
+    let handover = match keeper {
+        Keeper::Runner(dir) => pod::Handover::Directory(trust::handover_dir(dir)),
+        Keeper::Applier | Keeper::Service(_) => pod::Handover::Volume(names.handover.clone()),
+    };
+    let (router, agent_pod) = pod::pods(resolved, &agent, &names, network.as_ref(), materials.as_ref(), handover);
     Ok(Plan {
         format_version: FORMAT_VERSION,
         session: session.to_owned(),

@@ -25,6 +25,7 @@ mod http1;
 pub mod limits;
 pub mod live;
 pub mod log;
+mod look;
 pub mod message;
 pub mod mint;
 mod passthrough;

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use sandboxc::emit;
 use sandboxc::policy::{Credential, CredentialKind, PathGlob, Policy, RequestRule, Rule, RuleSet, parse_pattern};
 use sandboxc::source::Place;
 
@@ -13,10 +12,8 @@ use crate::fixture::rules;
 pub const PASSED: &str = "ip-203-0-113-96.example.com";
 /// Decrypted for a rule about requests.
 pub const INSPECTED: &str = "ip-203-0-113-97.secure.test";
-/// A surrogate in its requests is replaced; its answers come as they are, which only this bench's edit makes so.
+/// A surrogate in its requests is replaced, and its answers are cleared of the value.
 pub const MASKED: &str = "ip-203-0-113-98.secure.test";
-/// The same as it really is: its answers are cleared of the value.
-pub const REDACTED: &str = "ip-203-0-113-99.secure.test";
 /// Sends events; decrypted for a rule.
 pub const EVENTS: &str = "ip-203-0-113-94.secure.test";
 /// Sends events; decrypted, masked, and its answers are cleared.
@@ -41,13 +38,13 @@ pub fn masking() -> Policy {
         credentials: vec![Credential {
             name: CREDENTIAL.to_owned(),
             kind: CredentialKind::Masked { headers: BTreeSet::from(["authorization".to_owned()]) },
-            scopes: [MASKED, REDACTED, EVENTS_REDACTED].map(|name| parse_pattern(name).unwrap().0).to_vec(),
+            scopes: [MASKED, EVENTS_REDACTED].map(|name| parse_pattern(name).unwrap().0).to_vec(),
             methods: None,
             paths: None,
             allow_foreign: false,
             from: Place::built_in(),
         }],
-        ..allowing(&[PASSED, INSPECTED, MASKED, REDACTED, EVENTS, EVENTS_REDACTED])
+        ..allowing(&[PASSED, INSPECTED, MASKED, EVENTS, EVENTS_REDACTED])
     }
 }
 
@@ -69,20 +66,4 @@ fn every_get() -> RequestRule {
         paths: Some(vec![PathGlob::parse("/**").unwrap()]),
         ..RequestRule::default()
     }
-}
-
-/// Redaction goes with masking; to be measured apart it is taken out of one host's part of the emitted files.
-pub fn without_redaction_of_masked(file: &mut emit::File) {
-    if !file.path.ends_with("inspected.conf") {
-        return;
-    }
-    let redacts = |line: &str| {
-        let line = line.trim_start();
-        ["sub_filter", "js_header_filter", "gunzip", "gzip_disable"].iter().any(|word| line.starts_with(word))
-    };
-    let parts = file.text.split("\n\n# ").map(|part| match part.contains(&format!("server_name {MASKED};")) {
-        true => part.lines().filter(|line| !redacts(line)).collect::<Vec<_>>().join("\n"),
-        false => part.to_owned(),
-    });
-    file.text = parts.collect::<Vec<_>>().join("\n\n# ");
 }

@@ -32,7 +32,7 @@ pub fn load() -> String {
 
 /// Those of router and forwarder.
 pub fn of_session(world: &World) -> Vec<u32> {
-    let mut all = vec![world.entry_pid()];
+    let mut all = vec![world.pid()];
     let forwarder = forwarder(world);
     assert!(!forwarder.is_empty(), "router {all:?}, no forwarder");
     all.extend(forwarder);
@@ -46,9 +46,6 @@ fn forwarder(world: &World) -> Vec<u32> {
     let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let inside = numbers.filter(|pid| fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|own| own == namespace));
     inside
-        .filter(|pid| {
-            fs::read_to_string(format!("/proc/{pid}/cmdline"))
-                .is_ok_and(|c| c.contains("sandboxc-router") || c.contains("nginx"))
-        })
+        .filter(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|c| c.contains("sandboxc-router")))
         .collect()
 }

@@ -36,7 +36,7 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("the quadlet target writes several files: add `-o DIR`"));
     }
     let context = Context::new();
-    let resolved = context.resolve(&args.plan.config, false)?;
+    let resolved = context.resolve_for_plan(&args.plan.config, false)?;
     let words = words(&args.command, &resolved)?;
     if let Some(word) = words.iter().find(|word| !quadlet && !crate::config::survives_podman(word)) {
         return Err(Failure::promise(format!(

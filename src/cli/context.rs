@@ -10,7 +10,8 @@ use crate::plan::Plan;
 use crate::runtime::host;
 use crate::runtime::podman::Podman;
 use crate::runtime::registry::Registry;
-use crate::source::SourceMap;
+use crate::runtime::router_image::RouterImage;
+use crate::source::{Place, SourceMap};
 use crate::visible::escaped;
 
 use super::{ConfigArgs, Failure};
@@ -106,6 +107,11 @@ impl Context {
         Some(Path::new("/var/lib/systemd/linger").join(user).exists())
     }
 
+    /// The same for a plan: where the config names no router, it is the one beside this program.
+    pub(super) fn resolve_for_plan(&self, args: &ConfigArgs, write_defaults: bool) -> Result<Resolved, Failure> {
+        with_router(self.resolve(args, write_defaults)?)
+    }
+
     /// Reads both config files and prints the diagnostics to stderr. Fails if there are errors.
     pub(super) fn resolve(&self, args: &ConfigArgs, write_defaults: bool) -> Result<Resolved, Failure> {
         self.resolved(args, write_defaults).map(|(resolved, _)| resolved)
@@ -115,7 +121,7 @@ impl Context {
     pub(super) fn resolve_with_secrets(&self, args: &ConfigArgs) -> Result<(Resolved, SecretValues), Failure> {
         let (resolved, sources) = self.resolved(args, true)?;
         let values = self.secrets(args, &resolved, &sources)?;
-        Ok((resolved, values))
+        Ok((with_router(resolved)?, values))
     }
 
     /// Reads the values of all secrets of a config. `sources` holds the files of the config.
@@ -149,6 +155,14 @@ impl Context {
     pub(super) fn colour(&self) -> bool {
         io::stderr().is_terminal() && self.var("NO_COLOR").is_none()
     }
+}
+
+/// The hash of the router's program is an input of the plan. Where nothing is sandboxed, nobody asks for it.
+pub(super) fn with_router(mut resolved: Resolved) -> Result<Resolved, Failure> {
+    if resolved.router_image.from == Place::built_in() && resolved.sandbox_enabled.value {
+        resolved.router_image.value = RouterImage::find()?.reference();
+    }
+    Ok(resolved)
 }
 
 /// Prints text to stderr with hidden characters made visible. A closed stderr is not an error.

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::context::{Context, print, say, show};
+use super::context::{Context, print, say, show, with_router};
 use super::{ConfigArgs, Failure};
 use crate::config::Resolved;
 use crate::plan::{Command, Keeper, Request, plan};
@@ -30,6 +30,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let mut resolved = resolved(&context, &args.config, podman.empty_dir())?;
     // The host is checked even if the config switches the sandbox off.
     resolved.sandbox_enabled.value = true;
+    let resolved = with_router(resolved)?;
     let session = session()?;
     let plan = plan(Request {
         resolved: &resolved,

@@ -1,4 +1,7 @@
-//! `sandboxc image build`.
+//! `sandboxc image build` and `sandboxc image save`.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -6,23 +9,30 @@ use super::context::{Context, say};
 use super::{ConfigArgs, Failure};
 use crate::config::ImageSource;
 use crate::runtime::image::{Build, build};
+use crate::runtime::output;
 use crate::runtime::podman::Podman;
+use crate::runtime::router_image::RouterImage;
 
-const ROUTER: &str = include_str!("../../packaging/images/router/Containerfile");
 const AGENT: &str = include_str!("../../packaging/images/agent/Containerfile");
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
-    /// Build the images that the config uses: the router's and the agent's
+    /// Build the agent's image: the default one, or the one that the repo's Containerfile describes
     Build(BuildArgs),
+    /// Write the router's image as an archive for `podman load`, for hosts without sandboxc
+    Save(SaveArgs),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Which {
-    /// The router's image
-    Router,
+enum Built {
     /// The agent's image: the default one, or the repo's own Containerfile
     Agent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Saved {
+    /// The router's image
+    Router,
 }
 
 #[derive(Debug, Args)]
@@ -30,25 +40,50 @@ pub(super) struct BuildArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// Build only this image
-    which: Option<Which>,
+    which: Option<Built>,
     /// Base image to use instead of the one in the Containerfile
     #[arg(long, value_name = "IMAGE")]
     base: Option<String>,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct SaveArgs {
+    /// The image to write
+    which: Saved,
+    /// Write to this file instead of stdout
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
 pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
-    let ImageCommand::Build(args) = command;
+    match command {
+        ImageCommand::Build(args) => build_agent(args),
+        ImageCommand::Save(args) => save(args),
+    }
+}
+
+fn save(args: &SaveArgs) -> Result<u8, Failure> {
+    let SaveArgs { which: Saved::Router, output } = args;
+    let image = RouterImage::find()?;
+    let failed = |error: io::Error| Failure::promise(format!("writing the archive: {error}"));
+    match output {
+        Some(path) => output::whole(path, &image.archive())?,
+        None if io::stdout().is_terminal() => {
+            return Err(Failure::usage(
+                "this writes an archive: `sandboxc image save router | podman load`, or `-o FILE`",
+            ));
+        }
+        None => io::stdout().lock().write_all(&image.archive()).map_err(failed)?,
+    }
+    say(&format!("sandboxc: {}", image.reference()));
+    Ok(0)
+}
+
+fn build_agent(args: &BuildArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let resolved = context.resolve(&args.config, false)?;
     let podman = Podman::apart()?;
     let base = args.base.as_deref();
-    if args.which != Some(Which::Agent) {
-        let tag = &resolved.router_image.value;
-        build(&podman, &Build { tag, containerfile: ROUTER, base, context: None })?;
-    }
-    if args.which == Some(Which::Router) {
-        return Ok(0);
-    }
     match &resolved.image.value {
         // The tag is the hash of this text; the file may have changed since.
         ImageSource::Containerfile { reference, text, .. } => {

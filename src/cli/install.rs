@@ -15,6 +15,7 @@ use crate::plan::{Command, FORMAT_VERSION, Keeper, Request, plan, session_is_val
 use crate::runtime::host;
 use crate::runtime::output::Inside;
 use crate::runtime::podman::Podman;
+use crate::runtime::router_image::RouterImage;
 use crate::runtime::seccomp;
 use crate::runtime::systemd::UserManager;
 
@@ -123,9 +124,17 @@ fn missing_images(review: &Review) -> Result<(), Failure> {
     let ours = containers.filter(|container| container.image.starts_with("localhost/"));
     let images: BTreeMap<&str, Option<Build>> =
         ours.map(|container| (container.image.as_str(), container.build)).collect();
+    let router = RouterImage::find().ok();
     for (image, build) in images {
+        if let Some(router) = router.as_ref().filter(|router| router.reference() == image) {
+            router.load(&podman)?;
+            continue;
+        }
         let how = match build {
             Some(Build::Alone) => "the first start builds it; to build it now, run `sandboxc image build`",
+            None if image.starts_with("localhost/sandboxc-router:") => {
+                "run `sandboxc image save router` where the units were compiled, and `podman load` here"
+            }
             Some(Build::WithContext) | None => "build it with `sandboxc image build`",
         };
         let exists = podman.output(&["image", "exists", image], None)?;
@@ -156,7 +165,7 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
             ))
         })?);
     }
-    let resolved = context.resolve(&config, true)?;
+    let resolved = context.resolve_for_plan(&config, true)?;
     host::check_read_only_mounts(&resolved)?;
     UserManager::new(&context.config_home()?).check(&Inside::of(&resolved))?;
     let words: Vec<String> = match args.command.is_empty() {

@@ -8,7 +8,7 @@ use clap::Args;
 use super::compile::{DEFAULT_SESSION, words};
 use super::context::{Context, print, say};
 use super::{Failure, PlanArgs};
-use crate::plan::{Command, Keeper, MaterialStore, Request, config_hash, inspects, leaves, plan};
+use crate::plan::{Command, Keeper, MaterialStore, Request, ca_scopes, config_hash, inspects, plan};
 use crate::runtime::materials;
 
 #[derive(Debug, Args)]
@@ -46,10 +46,10 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
     let MaterialStore::Secrets(prefix) = &needed.store else {
         return Err(Failure::promise("internal: the plan is not for a manifest"));
     };
-    let leaves = inspects(&resolved).then(|| leaves(&plan.policy));
+    let scopes = inspects(&resolved).then(|| ca_scopes(&plan.policy));
     let made = materials::make(materials::Request {
         session,
-        leaves: leaves.as_deref(),
+        scopes: scopes.as_ref(),
         extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
         credentials: &plan.policy.credentials,
         values: &values,

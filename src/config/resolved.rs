@@ -205,7 +205,8 @@ pub struct Resolved {
     pub name: Option<String>,
     /// The agent's image.
     pub image: Sourced<ImageSource>,
-    /// The image of router, gate and forwarder.
+    /// The router's (and gate's and forwarder's) image. Where nobody has named one, whoever makes a plan puts in the one of the program
+    /// that it has.
     pub router_image: Sourced<String>,
     /// The configured command; may be empty.
     pub command: Vec<Sourced<String>>,

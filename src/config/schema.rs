@@ -197,7 +197,7 @@ struct ServerFile {
     vars: Option<Vars>,
     /// What all sandboxes on this machine may reach.
     network: Option<ServerNetwork>,
-    /// The router's image, a full reference. Default: sandboxc's router image.
+    /// The router's image, a full reference. Default: the program `sandboxc-router` beside this sandboxc, as an image.
     router_image: Option<String>,
     /// How SELinux confines agents, if it is enforcing: `disable` (it does not), `type:NAME` (a type of a policy
     /// module, e.g. `type:sandboxc_agent.process`), or `relabel` (like any container; permanently relabels the

@@ -3,7 +3,7 @@
 /// An emitted file. Everything that will run is in such files; nothing else of ours is mounted anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Path in the tree, e.g. `router/nginx.conf`.
+    /// Path in the tree, e.g. `router/policy.json`.
     pub path: String,
     /// Whether it is a script to execute from the tree.
     pub executable: bool,

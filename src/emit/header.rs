@@ -34,12 +34,13 @@ pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
                 let (router, ready) = (names.router_container(), line(ready));
                 let _ = writeln!(text, "#   podman exec --privileged=false {router} {ready}");
             }
-            let _ = writeln!(
-                text,
-                "#   podman start {}\n#   podman pod start {}",
-                names.forwarder_container(),
-                names.agent_pod
-            );
+            let forwarder = names.forwarder_container();
+            let _ = writeln!(text, "#   podman start {forwarder}");
+            if let Some(ready) = plan.agent.helpers.iter().find_map(|helper| helper.ready.as_deref()) {
+                let _ = writeln!(text, "#   podman exec --privileged=false {forwarder} {}", line(ready));
+            }
+            let _ = writeln!(text, "#   podman pod start {}", names.agent_pod);
+            text.push_str(&router_image(plan));
         }
         None => {
             text.push_str("# THE NETWORK SANDBOX IS OFF: the agent can reach everything that this host can reach.\n");
@@ -87,6 +88,15 @@ pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
     text
 }
 
+/// How the router's image gets to a host without a registry; its tag is the hash of the one program in it.
+fn router_image(plan: &Plan) -> String {
+    let image = plan.router.as_ref().map_or("", |pod| pod.main.image.value.reference());
+    match image.starts_with("localhost/") {
+        true => format!("# Where the image {image} is missing: sandboxc image save router | podman load\n"),
+        false => String::new(),
+    }
+}
+
 /// How to remove everything. podman creates a volume for each secret and `ConfigMap`, which `kube down` keeps. With
 /// `--force`, it would also remove the home volume, which does not belong to this plan alone.
 fn removal(plan: &Plan, secrets: &[String]) -> String {
@@ -96,7 +106,7 @@ fn removal(plan: &Plan, secrets: &[String]) -> String {
         "#\n# Remove (not with --force, which also removes the home volume):\n#   podman kube down -\n".to_owned();
     if plan.network.is_some() {
         let _ = writeln!(text, "#   podman network rm {}", names.internal_network);
-        volumes.extend([names.router_files.clone(), names.agent_files.clone()]);
+        volumes.extend([names.router_files.clone(), names.agent_files.clone(), names.handover.clone()]);
     }
     if !volumes.is_empty() {
         let _ = writeln!(text, "#   podman volume rm --force {}", volumes.join(" "));

@@ -209,10 +209,20 @@ impl Maker<'_> {
             image: self.router_image.clone(),
             standing,
             labels: self.labels(role),
-            service: Service { oneshot: with.oneshot, start_timeout: START_TIMEOUT, ..Service::default() },
+            service: Service {
+                oneshot: with.oneshot,
+                start_timeout: START_TIMEOUT,
+                directory: (container.role == Role::Router).then(|| self.handover()),
+                ..Service::default()
+            },
             container,
         };
         Ok(File::new(self.units.file(role, "container"), self.write_container(&unit, "")?))
+    }
+
+    /// The directory that systemd makes with the router's service and removes with it, below the runtime directory.
+    fn handover(&self) -> String {
+        format!("{HELD_IN}/handover-{}", self.plan.names.hash)
     }
 
     fn router(&self, pod: &Pod) -> Result<File, EmitError> {

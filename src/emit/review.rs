@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{EmitError, File};
 use crate::config::{ImageSource, Limits, Stand};
 use crate::plan::pod::{
-    Attachment, Ceiling, Container, Device, Dns, EnvValue, Label, MaterialSet, Mount, NetworkKind, Pod, Proc, Pull,
-    Role, Seccomp, Source,
+    Attachment, Ceiling, Container, Device, Dns, EnvValue, Handover, Label, MaterialSet, Mount, NetworkKind, Pod, Proc,
+    Pull, Role, Seccomp, Source,
 };
 use crate::plan::{Grant, GrantKind, Part, Plan};
 use crate::source::{Place, Sourced};
@@ -304,6 +304,8 @@ fn mount(mount: &Mount) -> String {
         Source::Files { set, file: None } => format!("{}/ of these files", set.dir()),
         Source::Host(path) | Source::StandIn { path, stand: _ } => path.display().to_string(),
         Source::Volume(volume) => format!("volume {volume}"),
+        Source::Handover(Handover::Directory(dir)) => dir.display().to_string(),
+        Source::Handover(Handover::Volume(_)) => "a place where router and forwarder meet".to_owned(),
         Source::Memory(bytes) => format!("{bytes} bytes of memory"),
         Source::Material { set, file } => {
             let set = match set {

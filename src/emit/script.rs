@@ -26,6 +26,7 @@ pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
             router_pod => names.router_pod.as_str(),
             router_infra => names.router_infra.as_str(),
             router_files => names.router_files.as_str(),
+            handover => names.handover.as_str(),
             agent_pod => names.agent_pod.as_str(),
             agent_files => names.agent_files.as_str(),
         },
@@ -42,6 +43,8 @@ pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {
             minijinja::context! { container => container, properties => line(&properties) }
         }).collect::<Vec<_>>(),
         ready => plan.router.as_ref().and_then(|pod| pod.main.ready.as_deref()).map(line),
+        listening => plan.agent.helpers.iter().find_map(|helper| helper.ready.as_deref()).map(line),
+        router_image => plan.router.as_ref().map(|pod| quote(pod.main.image.value.reference())),
         timeout => plan.agent.main.limits.timeout.as_ref().map(|timeout| timeout.value),
         pin_script => pin::SCRIPT,
         pins => pin::pin_args(plan)?.into_iter().map(|words| words.map(quote).join(" ")).collect::<Vec<_>>(),

@@ -2,7 +2,6 @@
 
 use crate::plan::Plan;
 use crate::plan::pod::Dns;
-use crate::policy::RuleSet;
 
 use super::kube::{self, Stream};
 use super::pin::{self, Sources};
@@ -51,31 +50,10 @@ pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
     quadlet::units(plan, podman, &files)
 }
 
-/// Refuses keys that the emitted router would ignore: nginx restricts neither `WebSockets` nor steering headers, nor git.
-fn enforceable(plan: &Plan) -> Result<(), EmitError> {
-    let policy = &plan.policy;
-    let ceiling = policy.ceiling.iter().flat_map(RuleSet::rules);
-    for rule in policy.allow.rules().iter().chain(ceiling) {
-        let Some(request) = &rule.request else { continue };
-        let key = match (request.upgrade.is_empty(), request.pass_headers.is_empty()) {
-            _ if request.git.is_some() => "git",
-            (true, true) => continue,
-            (false, _) => "upgrade",
-            (true, false) => "pass_headers",
-        };
-        return Err(EmitError::CannotKeep {
-            what: format!("`{key}` at {}", rule.from.short()),
-            why: "the router of this version does not enforce it; remove the key".to_owned(),
-        });
-    }
-    Ok(())
-}
-
 /// The files of the router and of the agent pod.
 fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
-    enforceable(plan)?;
     let (router_files, mut agent_files) = match &plan.network {
-        Some(net) => (router::router_files(net, &plan.policy)?, router::forwarder_files(net, plan.user_namespaces)?),
+        Some(_) => (router::router_files(plan)?, router::forwarder_files(plan)?),
         None => (Vec::new(), Vec::new()),
     };
     let host_name = plan.agent.host_name;

@@ -23,7 +23,7 @@ impl Materials {
     pub(super) fn of(resolved: &Resolved, inspects: bool, store: MaterialStore) -> Option<Self> {
         let mut parts = BTreeSet::new();
         if inspects {
-            parts.extend([Part::Router, Part::Tls]);
+            parts.insert(Part::Router);
         }
         if has_own_roots(resolved) {
             parts.extend([Part::Trust, Part::Java]);
@@ -93,10 +93,8 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// The router's files, except those below `tls`.
+    /// The router's files: the CA with its key, root certificates and credentials.
     Router,
-    /// The router's certificates and keys.
-    Tls,
     /// The agent's public files, except Java's.
     Trust,
     /// Java's trust store; podman does not accept secrets of 500 kB.
@@ -112,7 +110,6 @@ impl Part {
     pub fn name(self, prefix: &str) -> String {
         let role = match self {
             Self::Router => "router-secrets",
-            Self::Tls => "router-tls",
             Self::Trust => "agent-trust",
             Self::Java => "agent-java",
             Self::Surrogates => "agent-surrogates",
@@ -140,42 +137,26 @@ pub fn surrogates(policy: &Policy) -> BTreeMap<&str, &Credential> {
     policy.credentials.iter().flat_map(named).collect()
 }
 
-/// A certificate of the router.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leaf {
-    /// The name of its file, without `.pem`: the host, or `_.BASE` for everything one label below a base.
-    pub file: String,
-    /// The name in it: the host, or `*.BASE`.
-    pub dns: String,
-    /// The name that constrains it, together with its subdomains.
-    pub base: String,
-}
-
-/// One certificate for each inspected scope, sorted; empty if nothing is decrypted.
-pub fn leaves(policy: &Policy) -> Vec<Leaf> {
+/// The names that the session's CA is constrained to, each with its subdomains; empty if nothing is decrypted.
+pub fn ca_scopes(policy: &Policy) -> BTreeSet<String> {
     let asks = |rule: &crate::policy::Rule| rule.request.is_some();
     let ceiling = policy.ceiling.iter().flat_map(crate::policy::RuleSet::rules);
     if policy.credentials.is_empty() && !policy.allow.rules().iter().chain(ceiling).any(asks) {
-        return Vec::new();
+        return BTreeSet::new();
     }
     let rows = policy.table(443).into_iter();
     let inspected = rows.filter(|row| {
         let decision = &row.decision;
         decision.verdict == Verdict::Allow && decision.tier == Tier::Inspected && decision.inspection.is_some()
     });
-    inspected.filter_map(|row| leaf(&row.scope)).collect()
+    inspected.filter_map(|row| base(row.scope)).collect()
 }
 
 /// `None` if no certificate can name the hosts: addresses, and everything below an empty base.
-fn leaf(scope: &Scope) -> Option<Leaf> {
+fn base(scope: Scope) -> Option<String> {
     match scope {
-        Scope::Host(name) => {
-            let name = name.as_str().to_owned();
-            Some(Leaf { file: name.clone(), dns: name.clone(), base: name })
-        }
-        Scope::Below(base) if !base.is_empty() => {
-            Some(Leaf { file: format!("_.{base}"), dns: format!("*.{base}"), base: base.clone() })
-        }
-        Scope::Below(_) | Scope::Addresses | Scope::Address(_) => None,
+        Scope::Host(name) => Some(name.as_str().to_owned()),
+        Scope::Below(base) => Some(base).filter(|base| !base.is_empty()),
+        Scope::Addresses | Scope::Address(_) => None,
     }
 }

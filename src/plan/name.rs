@@ -42,6 +42,8 @@ pub struct Names {
     pub router_infra: String,
     /// The `ConfigMap` with the router's files.
     pub router_files: String,
+    /// Volume of router and forwarder, where nobody else makes a place for them to meet.
+    pub handover: String,
     /// The pod of gate, forwarder and agent.
     pub agent_pod: String,
     /// Its infra container.
@@ -97,6 +99,7 @@ pub(super) fn names(session: &str, egress: Ipv4Net, by_runner: bool, content: &i
         router_pod: name("router"),
         router_infra: name("router-infra"),
         router_files: name("router-files"),
+        handover: name("handover"),
         agent_pod: name(session_tail.trim_end_matches('-')),
         agent_infra: name("agent-infra"),
         agent_files: name("agent-files"),
@@ -110,6 +113,10 @@ pub(super) fn names(session: &str, egress: Ipv4Net, by_runner: bool, content: &i
 pub fn config_hash(resolved: &Resolved, session: &str) -> String {
     let mut resolved = resolved.clone();
     resolved.workspace.protect.retain(|part| part.from != Place::built_in());
+    // Units name the router that they were compiled with; an update of the program beside them changes nothing of that.
+    if resolved.router_image.from == Place::built_in() {
+        resolved.router_image.value.clear();
+    }
     hash(&(super::FORMAT_VERSION, resolved, session), 64)
 }
 

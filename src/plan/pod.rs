@@ -21,6 +21,9 @@ pub(super) use make::{capabilities_of, pods};
 /// Where our files are mounted in router, gate and forwarder.
 pub const FILES_AT: &str = "/etc/sandboxc";
 
+/// Where the handover is in router and forwarder; the program knows it.
+pub const HANDOVER_AT: &str = "/run/handover";
+
 /// What the forwarder of a held agent prints once its gate has passed.
 pub const GATE_PASSED: &str = "gate: passed";
 
@@ -260,6 +263,8 @@ pub enum Source {
     Volume(String),
     /// A private tmpfs of this many bytes.
     Memory(u64),
+    /// Where the forwarder hands its sockets to the router: a directory in memory that nobody else mounts, or a volume.
+    Handover(Handover),
     /// Materials.
     Material {
         /// Which set.
@@ -274,9 +279,18 @@ impl Source {
     pub fn host(&self) -> Option<&Path> {
         match self {
             Self::Host(path) | Self::StandIn { path, stand: _ } => Some(path),
-            Self::Files { .. } | Self::Volume(_) | Self::Memory(_) | Self::Material { .. } => None,
+            Self::Files { .. } | Self::Volume(_) | Self::Memory(_) | Self::Handover(_) | Self::Material { .. } => None,
         }
     }
+}
+
+/// Who makes the place of a handover. Units always have a directory that systemd makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// The runner, in its session's directory.
+    Directory(PathBuf),
+    /// podman, as a volume of this name.
+    Volume(String),
 }
 
 /// Emitted files that are mounted together.

@@ -85,6 +85,11 @@ pub fn secrets_dir(session_dir: &Path) -> PathBuf {
     session_dir.join("secrets")
 }
 
+/// Where router and forwarder of a session meet.
+pub fn handover_dir(session_dir: &Path) -> PathBuf {
+    session_dir.join("handover")
+}
+
 /// The file of the agent's variables with surrogates in a session's directory: one per line, for podman.
 pub fn surrogates_file(session_dir: &Path) -> PathBuf {
     session_dir.join("surrogates")

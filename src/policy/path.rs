@@ -131,22 +131,6 @@ fn is_dots(segment: &str) -> bool {
     matches!(dots.as_str(), "." | "..") || (dots != name && !dots.is_empty() && dots.bytes().all(|byte| byte == b'.'))
 }
 
-/// A regular expression (PCRE, without anchors) that matches a path as received, from `/` to before the query, exactly
-/// if [`canonical`] refuses it.
-pub fn refused_paths() -> String {
-    let slash = "(?:/|%2[Ff])";
-    let other = r"(?:[^0-9A-Fa-f]|\z)";
-    let hex = "(?:[0-9A-Fa-f]|%3[0-9]|%[46][1-6])";
-    [
-        r"[^\x21-\x7e]|[\x23\x5c]".to_owned(),
-        format!(r"%(?:{other}|[0-9A-Fa-f]{other})|%[01]|%7[Ff]|%5[Cc]"),
-        format!(r"{slash}(?:\.|%2[Ee]){{1,2}}(?:/|;|%2[Ff]|%3[Bb]|\z)"),
-        "//".to_owned(),
-        format!("%25{hex}{{2}}"),
-    ]
-    .join("|")
-}
-
 /// A glob for canonical paths: `*` stays inside a segment, `**` crosses segments, everything else is literal. Both also
 /// match nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -230,18 +214,6 @@ impl PathGlob {
         reached.last() == Some(&true)
     }
 
-    /// A regular expression (PCRE, without anchors) for the path as received. Anchored on both ends, it matches the raw
-    /// paths whose canonical form the glob matches, among those that have one ([`refused_paths`]). Everything but
-    /// letters and digits is written `\xHH`.
-    pub fn regex(&self) -> String {
-        let one = |token: &Token<'_>| match token {
-            Token::Segment => r"(?:[^/%]|%[0-9A-Fa-f]{2})*".to_owned(),
-            Token::Any => r"(?:[^%]|%[0-9A-Fa-f]{2})*".to_owned(),
-            Token::Literal(literal) => literal_regex(literal),
-        };
-        self.tokens().iter().map(one).collect()
-    }
-
     fn tokens(&self) -> Vec<Token<'_>> {
         let mut tokens = Vec::new();
         for token in split(&self.0) {
@@ -277,27 +249,6 @@ fn split(canonical: &str) -> impl Iterator<Item = &str> {
         rest = after;
         Some(token)
     })
-}
-
-fn literal_regex(literal: &str) -> String {
-    let digit = |c: char| match c.is_ascii_digit() {
-        true => c.to_string(),
-        false => format!("[{}{}]", c.to_ascii_uppercase(), c.to_ascii_lowercase()),
-    };
-    let escape = |hex: &str| format!("%{}", hex.chars().map(digit).collect::<String>());
-    match literal.as_bytes() {
-        [byte] => {
-            let itself = match byte.is_ascii_alphanumeric() {
-                true => literal.to_owned(),
-                false => format!("\\x{byte:02x}"),
-            };
-            match is_unreserved(*byte) {
-                true => format!("(?:{itself}|{})", escape(&format!("{byte:02X}"))),
-                false => itself,
-            }
-        }
-        _ => escape(literal.trim_start_matches('%')),
-    }
 }
 
 #[cfg(test)]

@@ -63,8 +63,10 @@ pub struct Rule {
     /// The hosts that it matches.
     pub pattern: HostPattern,
     /// The TCP ports that it names besides 80 and 443.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ports: BTreeSet<u16>,
     /// Whether the names it matches may resolve to special-purpose addresses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
     /// Its conditions on requests; `None` for an entry that permits all requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,6 +183,7 @@ pub struct Policy {
     /// What the server denies, whatever else matches.
     pub deny: RuleSet,
     /// If present, the most that can be permitted. An empty one permits nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<RuleSet>,
     /// Special-purpose ranges that the server makes reachable.
     pub reachable: Vec<IpNet>,

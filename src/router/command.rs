@@ -9,12 +9,15 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::dns::probe;
 use super::policy_file::FORMAT;
-use super::{forward, gate, live, run};
+use super::{forward, gate, live, look, run};
 
 const USAGE: &str = "usage: sandboxc-router router [POLICY.JSON SECRETS [SOCKET]]   decides about connections
        sandboxc-router forward [--gate] [POD.JSON SOCKET]    brings connections of the agent's pod to the router
        sandboxc-router gate [POD.JSON]                       ends well if the agent's pod has no other way out
        sandboxc-router ready [POLICY.JSON]                   ends well once the router answers
+       sandboxc-router listening [POD.JSON]                  ends well once the forwarder listens
+       sandboxc-router routes                                prints the IPv4 and IPv6 routes of where it runs
+       sandboxc-router resolve SERVER NAME                   prints the IPv4 addresses of a name, a line each
        sandboxc-router version";
 
 /// How long `ready` waits.
@@ -72,6 +75,10 @@ pub fn main() -> u8 {
         ("gate", [pod]) => gate::main(pod),
         ("ready", []) => ready(&run::Paths::default().policy),
         ("ready", [policy]) => ready(policy),
+        ("listening", []) => listening(&forward::Paths::default().pod),
+        ("listening", [pod]) => listening(pod),
+        ("routes", []) => print(&look::routes()),
+        ("resolve", [server, name]) => resolve(server, name),
         ("version", []) => version(),
         _ => {
             run::say(USAGE);
@@ -82,18 +89,36 @@ pub fn main() -> u8 {
 
 fn ready(policy: &Path) -> u8 {
     let answer = live::read(policy).and_then(|file| probe::wait_for(file.listen.router, &file.plan, READY));
-    match answer {
+    ended("ready", answer)
+}
+
+fn listening(pod: &Path) -> u8 {
+    ended("listening", forward::read(pod).and_then(|file| look::wait_for(&file.listeners(), READY)))
+}
+
+fn ended(mode: &str, result: Result<(), String>) -> u8 {
+    match result {
         Ok(()) => 0,
         Err(error) => {
-            run::say(&format!("ready: {error}"));
+            run::say(&format!("{mode}: {error}"));
             1
         }
     }
 }
 
+fn resolve(server: &Path, name: &Path) -> u8 {
+    match look::resolve(&server.to_string_lossy(), &name.to_string_lossy()) {
+        Ok(addresses) => print(&addresses),
+        Err(error) => ended("resolve", Err(error)),
+    }
+}
+
 fn version() -> u8 {
+    print(&format!("sandboxc-router {}, policy format {FORMAT}\n", env!("CARGO_PKG_VERSION")))
+}
+
+fn print(text: &str) -> u8 {
     use std::io::Write as _;
-    let text = format!("sandboxc-router {}, policy format {FORMAT}\n", env!("CARGO_PKG_VERSION"));
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => 0,
         Err(_) => 1,

@@ -99,6 +99,7 @@ impl Entry {
         let web = matches!(self.tier, Tier::Http | Tier::Inspected);
         let mut parts = self.target.splitn(2, |b| *b == b'?');
         let (path, query) = (parts.next().unwrap_or_default(), parts.next());
+        let knows = self.tier == Tier::Inspected || (web && shared.table.is_some());
         let keeps = shared.current.get().file.log_query;
         let line = Line {
             ts: Stamp::now(),
@@ -114,7 +115,7 @@ impl Entry {
             bytes_received: self.received,
             duration: seconds_since(self.start),
             upstream: &self.upstream,
-            credentials: web.then(|| self.credentials.join(",")),
+            credentials: knows.then(|| self.credentials.join(",")),
             query: (web && keeps).then(|| Query(query.unwrap_or_default())),
         };
         shared.log.write(&line);

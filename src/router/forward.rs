@@ -21,7 +21,7 @@ use super::limits::{Budget, Held};
 use super::log::Seldom;
 use super::pod_file::{Listeners, PodFile};
 use super::relay::{Nothing, relay};
-use super::run::{listen, raise_limit, say};
+use super::run::{listen, note, raise_limit, say};
 use super::worker::{keep_alive, plain};
 use super::{gate, handover};
 
@@ -92,7 +92,7 @@ fn run(file: &PodFile, paths: &Paths, gated: bool) -> Result<(), String> {
     ports.sort_unstable();
     ports.dedup();
     let said = confine(&Permitted { read: Vec::new(), connect: Some(ports) }, Threads::All)?;
-    say(&format!("forwarder: {said}"));
+    note(&format!("forwarder: {said}"));
     let (handed, watched) = watch::channel(false);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let listeners = shared(&runtime, listeners)?;
@@ -131,15 +131,15 @@ fn hand_over(router: &Path, plan: &str, listeners: &[Shared], handed: &watch::Se
     loop {
         match handover::offer(router, plan, listeners) {
             Ok(lease) => {
-                say("forwarder: the router accepts connections itself");
+                note("forwarder: the router accepts connections itself");
                 handed.send_replace(true);
                 lease.wait();
                 handed.send_replace(false);
-                say("forwarder: the router has let go; connections go to it over TCP");
+                note("forwarder: the router has let go; connections go to it over TCP");
                 tries = 0;
             }
             Err(error) if tries == TRIES => {
-                say(&format!("forwarder: connections go to the router over TCP, since it takes no sockets: {error}"));
+                note(&format!("forwarder: connections go to the router over TCP, since it takes no sockets: {error}"));
                 return;
             }
             Err(_) => tries += 1,

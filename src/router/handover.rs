@@ -85,7 +85,8 @@ impl Counter {
         }
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
-        // Router and forwarder are one user.
+        // Router and forwarder are one user, and nobody connects who may not write the file (unix(7)). Who the peer is need not be
+        // asked: it is in another PID namespace, where it has no number here.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         listen(&socket, 1)?;
         Ok(Self { socket })
@@ -114,10 +115,6 @@ impl Counter {
 }
 
 fn receive(stream: &OwnedFd, plan: &str, planned: &Listeners) -> Result<Vec<(u16, TcpListener)>, String> {
-    let peer = sockopt::socket_peercred(stream).map_err(|error| error.to_string())?;
-    if peer.uid != rustix::process::geteuid() {
-        return Err(format!("the forwarder is user {}, not the router's", peer.uid.as_raw()));
-    }
     let (hello, fds) = next(stream)?;
     if hello.strip_prefix(PLAN) != Some(plan.as_bytes()) || !fds.is_empty() {
         return Err(format!("it is not the forwarder of plan {plan}"));

@@ -80,6 +80,11 @@ impl Mint {
         Ok(())
     }
 
+    /// A new certificate for a host, DER; none where none can be made.
+    pub fn certificate(&self, name: &str) -> Option<Vec<u8>> {
+        self.make(name)?.cert.first().map(|leaf| leaf.as_ref().to_vec())
+    }
+
     /// The certificate of a host.
     fn leaf(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);

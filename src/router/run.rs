@@ -272,6 +272,11 @@ struct NameLine<'a> {
     refused: &'a Refused,
 }
 
+/// A line for people that is no complaint: whoever waits for a start ends it at any other one.
+pub fn note(line: &str) {
+    say(&format!("note: {line}"));
+}
+
 /// A line for people.
 pub fn say(line: &str) {
     use std::io::Write as _;
@@ -305,7 +310,7 @@ fn give_up(paths: &Paths) -> Result<(), String> {
     keep_capabilities(CapabilitySet::empty()).map_err(|error| format!("giving up capabilities: {error}"))?;
     let read = paths.policy.parent().map(Path::to_owned).into_iter().collect();
     let said = confine(&Permitted { read, connect: None }, Threads::All)?;
-    say(&format!("router: {said}"));
+    note(&format!("router: {said}"));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::handover::{Counter, Handed};
 use super::policy_file::PolicyFile;
-use super::run::{is_served_by, say};
+use super::run::{is_served_by, note, say};
 use super::worker::{Listener, Port, Worker, accept};
 
 /// What has been handed over, for each thread to look at; nothing as long as nobody has.
@@ -29,13 +29,13 @@ pub(super) fn start(counter: Counter, file: Arc<PolicyFile>) -> io::Result<Watch
                         Some(Listener { socket, port: port_of(&file, port)?, only: None })
                     });
                     now.send_replace(Arc::new(listeners.collect()));
-                    say("router: accepts on the agent pod's own sockets");
+                    note("router: accepts on the agent pod's own sockets");
                     lease.wait();
                     now.send_replace(Arc::default());
-                    say("router: has let go of the agent pod's sockets");
+                    note("router: has let go of the agent pod's sockets");
                 }
                 Err(error) => {
-                    say(&format!("router: takes no sockets over: {error}"));
+                    note(&format!("router: takes no sockets over: {error}"));
                     // Should accepting itself fail, and go on failing.
                     std::thread::sleep(std::time::Duration::from_millis(100));
                 }
@@ -50,7 +50,7 @@ pub(super) fn open(path: &Path) -> Option<Counter> {
     match Counter::open(path) {
         Ok(counter) => Some(counter),
         Err(error) => {
-            say(&format!("router: takes no sockets over: {}: {error}", path.display()));
+            note(&format!("router: takes no sockets over: {}: {error}", path.display()));
             None
         }
     }

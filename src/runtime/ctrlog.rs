@@ -103,7 +103,7 @@ pub fn wait_until(
             if line == ready {
                 return Ok(());
             }
-            if ["gate: ", "router: "].iter().any(|prefix| line.starts_with(prefix)) {
+            if ["gate: ", "router: ", "forwarder: "].iter().any(|prefix| line.starts_with(prefix)) {
                 return Err(RuntimeError::Podman { what: what.to_owned(), said: line });
             }
             last = line;

@@ -17,6 +17,7 @@ use super::output::{Inside, Rotating};
 use super::podman::Podman;
 use super::redact::Redactor;
 use super::registry::{FirstUses, Record, Registry, Stage};
+use super::router_image::RouterImage;
 use super::seccomp;
 use super::session::{Session, SetupError};
 use super::signals::Signals;
@@ -25,6 +26,7 @@ use super::{RuntimeError, exit, host};
 use crate::config::{Resolved, SecretValues};
 use crate::emit::{EmitError, Podman as Version, limit_gaps, tree};
 use crate::plan::{Command, Keeper, Plan, PlanError, Request, plan, session_is_valid, subnets};
+use crate::source::Place;
 use workspace::{Watched, Watching};
 
 /// How many subnets to try at most. A smaller pool is tried completely.
@@ -126,9 +128,13 @@ fn run_in(
         None => podman.heeding(signals).version()?,
     };
     let given = give(resolved, values, state)?;
+    state.make_handover()?;
     let profile = seccomp::derived().map(|text| state.keep_profile(&text)).transpose()?;
     let mut watching = Some(Watching::start(resolved)?);
     let firsts = first_uses(registry, resolved)?;
+    if !firsts.0.is_empty() {
+        load_router(&podman, resolved)?;
+    }
     let turn = registry.turn()?;
     let attempts = subnets(resolved)?.min(ATTEMPTS);
     for attempt in 0..attempts {
@@ -165,6 +171,12 @@ fn run_in(
                 return code.map(|code| if alarmed { exit::PROMISE } else { code });
             }
             Err(SetupError::SubnetTaken) => signals.check()?,
+            // Somebody has removed it since its first use.
+            Err(SetupError::Failed(RuntimeError::MissingImage(image, _)))
+                if image == resolved.router_image.value && load_router(&podman, resolved)? =>
+            {
+                take_down(&running, state, false);
+            }
             Err(SetupError::Failed(error)) => {
                 take_down(&running, state, false);
                 if let Some(watching) = watching.take() {
@@ -192,6 +204,15 @@ fn first_uses(registry: &Registry, resolved: &Resolved) -> Result<FirstUses, Run
         format!("volume {}", resolved.home_volume.value),
     ];
     registry.first_uses(things.iter().map(String::as_str))
+}
+
+/// Gives podman the router's image, if it is ours and not there; true if it is ours.
+fn load_router(podman: &Podman, resolved: &Resolved) -> Result<bool, RuntimeError> {
+    if !resolved.sandbox_enabled.value || resolved.router_image.from != Place::built_in() {
+        return Ok(false);
+    }
+    RouterImage::find()?.load(podman)?;
+    Ok(true)
 }
 
 /// Prints the limits that the manifest alone cannot enforce.

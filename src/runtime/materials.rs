@@ -1,8 +1,7 @@
 //! What a session's router and agent need and no file of the plan may contain: certificates, keys, credentials.
 //!
-//! Invariants: materials are only written to a file system in memory, below the session's own directory; the CA's key
-//! is never written. Two directories are mounted, each as a whole: `router`, which holds secrets, and `agent`, which is
-//! public.
+//! Invariants: materials are only written to a file system in memory, below the session's own directory. Two directories
+//! are mounted, each as a whole: `router`, which holds secrets and the CA's key, and `agent`, which is public.
 
 mod ca;
 mod credentials;
@@ -12,7 +11,7 @@ mod kube;
 mod roots;
 mod surrogate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -24,7 +23,7 @@ use super::redact::Known;
 use crate::config::{Resolved, Secret, SecretValues};
 use crate::emit::quote;
 use crate::pem;
-use crate::plan::{Leaf, has_own_roots, inspects, leaves, trust};
+use crate::plan::{ca_scopes, has_own_roots, inspects, trust};
 use crate::policy::Credential;
 
 pub use hold::hold;
@@ -38,8 +37,8 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 pub struct Request<'a> {
     /// The session's id.
     pub session: &'a str,
-    /// The certificates that the router needs; `None` if nothing is inspected.
-    pub leaves: Option<&'a [Leaf]>,
+    /// The names that the session's CA is constrained to; `None` if nothing is inspected.
+    pub scopes: Option<&'a BTreeSet<String>>,
     /// Root certificates besides the system's, as PEM.
     pub extra_ca: Option<&'a str>,
     /// The credentials of the policy.
@@ -80,9 +79,9 @@ pub struct Given {
 
 /// Creates new keys and surrogates.
 pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
-    let Request { session, leaves, extra_ca, credentials, values } = request;
+    let Request { session, scopes, extra_ca, credentials, values } = request;
     let now = SystemTime::now();
-    let minted = leaves.map(|leaves| ca::mint(session, leaves, now)).transpose()?;
+    let ca = scopes.map(|scopes| ca::make(session, scopes, now)).transpose()?;
     let mut roots = roots::roots(extra_ca);
     let bundle = |roots: &[Vec<u8>]| roots.iter().map(|root| pem::encode("CERTIFICATE", root)).collect::<String>();
     let own: Vec<Vec<u8>> = extra_ca.map(|extra| roots::certificates(extra.as_bytes())).unwrap_or_default();
@@ -90,14 +89,14 @@ pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
 
     let mut router = Files::new();
     let mut session_ca = String::new();
-    if let Some(minted) = minted {
+    if let Some(ca) = ca {
+        session_ca = pem::encode("CERTIFICATE", &ca.certificate);
         router.insert("upstream.pem".to_owned(), bundle(&roots).into_bytes());
-        router.extend(minted.leaves.into_iter().map(|(name, text)| (format!("tls/{name}.pem"), text.into_bytes())));
+        router.insert("ca.pem".to_owned(), (session_ca.clone() + &ca.key).into_bytes());
         if !credentials.is_empty() {
             router.insert("credentials.json".to_owned(), made.json.into_bytes());
         }
-        session_ca = pem::encode("CERTIFICATE", &minted.ca);
-        roots.insert(0, minted.ca);
+        roots.insert(0, ca.certificate);
     }
     let added = bundle(&own);
     let agent = [
@@ -127,10 +126,10 @@ pub fn give(
     if !has_own_roots(resolved) {
         return Ok(Given::default());
     }
-    let leaves = inspects(resolved).then(|| leaves(policy));
+    let scopes = inspects(resolved).then(|| ca_scopes(policy));
     let made = make(Request {
         session,
-        leaves: leaves.as_deref(),
+        scopes: scopes.as_ref(),
         extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
         credentials: &policy.credentials,
         values,
@@ -230,10 +229,6 @@ fn file(path: &Path, bytes: &[u8], mode: u32) -> Result<(), RuntimeError> {
 mod tests {
     use super::*;
 
-    fn leaf(name: &str) -> Leaf {
-        Leaf { file: name.to_owned(), dns: name.to_owned(), base: name.to_owned() }
-    }
-
     fn files(dir: &Path) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for entry in fs::read_dir(dir).unwrap().flatten() {
@@ -246,8 +241,8 @@ mod tests {
     }
 
     fn made() -> Materials {
-        let (leaves, values) = ([leaf("api.example.com")], SecretValues::default());
-        make(Request { session: "s", leaves: Some(&leaves), extra_ca: None, credentials: &[], values: &values })
+        let (scopes, values) = (BTreeSet::from(["api.example.com".to_owned()]), SecretValues::default());
+        make(Request { session: "s", scopes: Some(&scopes), extra_ca: None, credentials: &[], values: &values })
             .unwrap()
     }
 
@@ -272,7 +267,7 @@ mod tests {
         made().write(dir.path()).unwrap();
         let has_key = |path: &String| String::from_utf8_lossy(&fs::read(path).unwrap()).contains("PRIVATE KEY");
         let with_key: Vec<String> = files(dir.path()).into_iter().filter(has_key).collect();
-        assert_eq!(with_key, [dir.path().join("router/tls/api.example.com.pem").to_string_lossy()]);
+        assert_eq!(with_key, [dir.path().join("router/ca.pem").to_string_lossy()]);
         let agent = fs::read_to_string(trust::agent_dir(dir.path()).join(trust::BUNDLE)).unwrap();
         let upstream = fs::read_to_string(trust::router_dir(dir.path()).join("upstream.pem")).unwrap();
         assert_eq!(roots::certificates(agent.as_bytes()).len(), roots::certificates(upstream.as_bytes()).len() + 1);
@@ -283,7 +278,7 @@ mod tests {
     #[test]
     fn without_inspection_there_is_no_session_ca_and_nothing_for_the_router() {
         let (extra, values) = (pem::encode("CERTIFICATE", b"\x30\x03one"), SecretValues::default());
-        let request = Request { session: "s", leaves: None, extra_ca: Some(&extra), credentials: &[], values: &values };
+        let request = Request { session: "s", scopes: None, extra_ca: Some(&extra), credentials: &[], values: &values };
         let made = make(request).unwrap();
         assert!(made.router.is_empty() && !made.agent.contains_key(trust::SESSION_CA));
         for name in [trust::EXTRA, trust::ADDED] {

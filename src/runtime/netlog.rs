@@ -1,7 +1,7 @@
 //! The session's network log: one JSON line per decision, from the router's output.
 //!
-//! nginx writes JSON to stdout, dnsmasq text to stderr. The decision is made before a line gets here, so a failure only
-//! loses log lines.
+//! The router writes decisions to stdout, and messages to stderr. The decision is made before a line gets here, so a
+//! failure only loses log lines.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::ctrlog::{Follower, Stream};
 use super::output::{Dropped, Rotating};
 use super::redact::Redactor;
 use crate::plan::Plan;
-use crate::policy::{HostName, Policy, Reason, Verdict, canonical, parse_dns_line};
+use crate::policy::{HostName, canonical};
 
 /// A reader of the router's output.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl NetworkLog {
     pub fn follow(router_log: &Path, plan: &Plan, redactor: Redactor, mut log: Rotating) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         let mut follower = Follower::new(router_log);
-        let (flag, session, policy) = (Arc::clone(&stopped), plan.session.clone(), plan.policy.clone());
+        let (flag, session) = (Arc::clone(&stopped), plan.session.clone());
         let (ending, ended) = channel();
         std::thread::spawn(move || {
             // Dropped when this thread ends, which `finish` waits for.
@@ -41,7 +41,7 @@ impl NetworkLog {
                 // Checked before reading, so that everything written until then is read.
                 let last = flag.load(Ordering::SeqCst);
                 for (stream, line) in follower.lines() {
-                    write(&mut log, stream, &line, &session, &policy, &redactor);
+                    write(&mut log, stream, &line, &session, &redactor);
                 }
                 if last {
                     return;
@@ -60,12 +60,9 @@ impl NetworkLog {
     }
 }
 
-fn write(log: &mut Rotating, stream: Stream, line: &str, session: &str, policy: &Policy, redactor: &Redactor) {
-    let map = match stream {
-        Stream::Out => decision_line(line, session),
-        Stream::Err => dns_line(line, session, policy),
-    };
-    if let Some(mut map) = map {
+fn write(log: &mut Rotating, stream: Stream, line: &str, session: &str, redactor: &Redactor) {
+    // What it says to people is on the other stream.
+    if let (Stream::Out, Some(mut map)) = (stream, decision_line(line, session)) {
         redact(&mut map, redactor);
         log.line(&Value::Object(map).to_string(), |dropped| dropped_line(dropped, session));
     }
@@ -78,14 +75,14 @@ fn dropped_line(dropped: Dropped, session: &str) -> String {
         .to_string()
 }
 
-/// Parses a line of nginx's access log. Anything else is a diagnostic message, not a decision.
+/// Parses a line of the router's log. Anything else is a diagnostic message, not a decision.
 fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
     let Ok(Value::Object(mut map)) = serde_json::from_str(line) else { return None };
-    // nginx has no null; `explain --json` prints null if nothing matched.
+    // `explain --json` prints null if nothing matched.
     if map.get("rule").is_some_and(|rule| rule == "") {
         map.insert("rule".to_owned(), Value::Null);
     }
-    // nginx's stream module cannot lower-case a name; `explain` prints the normal form.
+    // The router logs a name as it was sent; `explain` prints the normal form.
     if let Some(name) = map.get("host").and_then(Value::as_str).and_then(HostName::from_wire) {
         map.insert("host".to_owned(), name.as_str().into());
     }
@@ -110,27 +107,7 @@ fn redact(map: &mut Map<String, Value>, redactor: &Redactor) {
     }
 }
 
-/// Parses a line of dnsmasq's query log. Only refusals are decisions, since an answer does not open anything by itself.
-fn dns_line(line: &str, session: &str, policy: &Policy) -> Option<Map<String, Value>> {
-    let query = parse_dns_line(line).filter(|query| !query.answered)?;
-    let decision = policy.decide(&query.name, 443);
-    let allowed = decision.verdict == Verdict::Allow;
-    let value = json!({
-        "ts": now(),
-        "session": session,
-        "tier": "dns",
-        "verdict": "deny",
-        "rule": decision.rule.filter(|_| !allowed),
-        // A name that resolves only gets here if dnsmasq and `decide` disagree.
-        "reason": if allowed { Reason::BadRequest.code() } else { decision.reason.code() },
-        "host": query.name,
-        "port": 53,
-    });
-    let Value::Object(map) = value else { return None };
-    Some(map)
-}
-
-/// Seconds since the epoch with milliseconds, as nginx writes them.
+/// Seconds since the epoch with milliseconds, as the router writes them.
 fn now() -> f64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     (since.as_secs_f64() * 1000.0).round() / 1000.0
@@ -140,16 +117,6 @@ fn now() -> f64 {
 mod tests {
     use super::super::redact::Known;
     use super::*;
-
-    #[test]
-    fn only_refusals_become_lines_and_text_stays_text() {
-        let policy = Policy::default();
-        let line = dns_line(r#"dnsmasq[7]: config a"b is c.evil is NXDOMAIN"#, "s", &policy).unwrap();
-        assert_eq!(line["host"], "a\"b is c.evil");
-        assert_eq!((&line["verdict"], &line["reason"]), (&json!("deny"), &json!("bad-host")));
-        assert!(dns_line("dnsmasq[7]: config a.example.com is 127.0.1.1", "s", &policy).is_none());
-        assert!(dns_line("{\"verdict\":\"allow\"}", "s", &policy).is_none());
-    }
 
     #[test]
     fn a_request_has_one_path_and_no_value() {

@@ -178,6 +178,15 @@ pub fn tree(dir: &Path, files: &[emit::File], inside: &Inside) -> Result<(), Run
     Ok(())
 }
 
+/// Writes one file, beside its place and then renamed, as [`tree`] does.
+pub fn whole(path: &Path, bytes: &[u8]) -> Result<(), RuntimeError> {
+    let failed = |error: io::Error| RuntimeError::Io(format!("writing {}", shown(path)), error);
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or(Errno::INVAL).map_err(|error| failed(error.into()))?;
+    let dir = open_dir(CWD, &Inside::default().place(dir)?).map_err(|error| failed(error.into()))?;
+    replace(&dir, name, bytes, 0o644).map_err(failed)
+}
+
 /// Opens a directory without following links, and creates missing parts.
 fn make_dir(real: &Path) -> Result<OwnedFd, Errno> {
     match open_dir(CWD, real) {
@@ -217,15 +226,19 @@ fn write(root: &OwnedFd, file: &emit::File) -> io::Result<()> {
         }
         dir = child;
     }
+    replace(&dir, name, file.text.as_bytes(), if file.executable { 0o755 } else { 0o644 })
+}
+
+/// Puts a file in the place of what has its name.
+fn replace(dir: &OwnedFd, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
     let beside = temporary_name()?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut text = File::from(openat2(&dir, &beside, flags, Mode::RUSR | Mode::WUSR, NO_LINKS)?);
-    let mode = Mode::from_raw_mode(if file.executable { 0o755 } else { 0o644 });
-    let written = text.write_all(file.text.as_bytes()).and_then(|()| Ok(fchmod(&text, mode)?));
-    let placed = written.and_then(|()| Ok(renameat(&dir, &beside, &dir, name)?));
+    let mut file = File::from(openat2(dir, &beside, flags, Mode::RUSR | Mode::WUSR, NO_LINKS)?);
+    let written = file.write_all(bytes).and_then(|()| Ok(fchmod(&file, Mode::from_raw_mode(mode))?));
+    let placed = written.and_then(|()| Ok(renameat(dir, &beside, dir, name)?));
     if placed.is_err() {
         // Reports the first error.
-        let _ = unlinkat(&dir, &beside, AtFlags::empty());
+        let _ = unlinkat(dir, &beside, AtFlags::empty());
     }
     placed
 }

@@ -119,7 +119,7 @@ mod tests {
         Redactor::new(Known { values, surrogates: Vec::new() }).unwrap()
     }
 
-    /// nginx quotes what an upstream sent instead of a header.
+    /// A log may quote what a server sent.
     #[test]
     fn a_minted_token_goes_by_its_looks_and_a_surrogate_stays() {
         let (minted, own) = (format!("ghs_{}", "m".repeat(36)), format!("ghs_{}", "s".repeat(36)));

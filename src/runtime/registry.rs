@@ -262,7 +262,7 @@ impl Registry {
 /// Things that this process uses first; their locks are held. If it gives up, the next process takes over.
 #[derive(Debug)]
 #[must_use]
-pub struct FirstUses(Vec<(PathBuf, Lock)>);
+pub struct FirstUses(pub(super) Vec<(PathBuf, Lock)>);
 
 impl FirstUses {
     /// Records that everything exists now. If that fails, the next session does the work again.

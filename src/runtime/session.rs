@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
             if matches!(exists, Ok(Some(1))) {
                 let make = match image.starts_with("localhost/") {
                     true if container.role == Role::Agent => "sandboxc image build agent".to_owned(),
-                    true => "sandboxc image build router".to_owned(),
+                    true => "sandboxc image save router | podman load".to_owned(),
                     false => format!("podman pull {image}"),
                 };
                 return RuntimeError::MissingImage(image.to_owned(), make);

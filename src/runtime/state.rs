@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::RuntimeError;
 use super::lock::Lock;
 use super::registry::{Record, Registry, Stage, discard};
+use crate::plan::trust;
 
 /// How often to create a directory again that disappears because its previous session ends.
 const TRIES: usize = 100;
@@ -76,6 +77,14 @@ impl State {
     /// Records the session's stage. It is only informational, so errors are ignored.
     pub fn enter(&self, stage: Stage) {
         let _ = self.change(|record| record.stage = stage);
+    }
+
+    /// Makes the place where router and forwarder meet: for their user, who is nobody of this host. What is above it lets
+    /// nobody in.
+    pub fn make_handover(&self) -> Result<(), RuntimeError> {
+        let path = trust::handover_dir(&self.dir);
+        let made = fs::create_dir(&path).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o777)));
+        made.map_err(RuntimeError::io(format!("making {}", path.display())))
     }
 
     /// Stores a copy of what was applied, for a cleanup after a crash.

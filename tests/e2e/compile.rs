@@ -54,7 +54,7 @@ impl Applied {
             .filter_map(|line| line.strip_prefix("#   "))
             .filter(|line| line.starts_with("podman "))
             .collect();
-        assert_eq!(lines.len(), 8, "{}", self.manifest);
+        assert_eq!(lines.len(), 9, "{}", self.manifest);
         lines
     }
 

@@ -7,17 +7,17 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{MutexGuard, Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{MutexGuard, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use sandboxc::runtime::router_image::RouterImage;
 use serde_json::Value;
 
 use crate::live::Live;
 
-/// What the images are built on; the test host imports them (no registry).
-const ROUTER_BASE: &str = "localhost/sandboxc-base-router:test";
+/// What the agent's image is built on; the test host imports it (no registry).
 const AGENT_BASE: &str = "localhost/sandboxc-base-agent:test";
 
 /// The test internet is a documentation block, which the address guard refuses unless the server says otherwise.
@@ -119,10 +119,13 @@ impl Sandbox {
     }
 
     fn build_images(&self) {
-        for (which, base) in [("router", ROUTER_BASE), ("agent", AGENT_BASE)] {
-            let output = self.command(&["image", "build", which, "--base", base]).output().unwrap();
-            assert!(output.status.success(), "{}", text(&output.stderr));
-        }
+        let output = self.command(&["image", "build", "agent", "--base", AGENT_BASE]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        // `run` would load it by itself; what is compiled here is applied without it.
+        let archive = self.scratch("router.tar");
+        let output = self.command(&["image", "save", "router", "-o", archive.to_str().unwrap()]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        podman(&["load", "--quiet", "--input", archive.to_str().unwrap()]);
     }
 
     /// The directory the agent sees.
@@ -267,6 +270,20 @@ pub fn code(output: &Output) -> i32 {
 /// podman as the user of the test host.
 pub fn podman(args: &[&str]) -> String {
     text(&Command::new("podman").args(args).output().unwrap().stdout)
+}
+
+/// The image of the router beside the sandboxc under test.
+pub fn router_image() -> String {
+    static NAME: OnceLock<String> = OnceLock::new();
+    let read = || RouterImage::read(Path::new(env!("CARGO_BIN_EXE_sandboxc-router"))).unwrap().reference();
+    NAME.get_or_init(read).clone()
+}
+
+/// What a shell line prints in the file system of a container, whose image may have no shell. `$pid` is its process.
+pub fn look_into(container: &str, line: &str) -> String {
+    let pid = podman(&["inspect", "--format", "{{.State.Pid}}", container]);
+    let script = format!("pid=$1; cd /proc/$pid/root; {line}");
+    podman(&["unshare", "sh", "-c", &script, "sh", pid.trim()])
 }
 
 /// Everything that sandboxc could have left: containers, pods, networks, volumes, secrets, files. Sorted, as podman's list of

@@ -1,6 +1,6 @@
 //! Images from repos, and sandboxc's own.
 
-use crate::harness::{Sandbox, code, text};
+use crate::harness::{Sandbox, code, podman, router_image, text};
 
 #[test]
 fn a_repos_containerfile_is_built_and_runs_and_a_changed_one_is_another_image() {
@@ -26,4 +26,23 @@ fn a_repos_containerfile_is_built_and_runs_and_a_changed_one_is_another_image() 
     assert_eq!(sandbox.sh("cat /marker"), "one\n");
     write("two");
     assert_eq!(code(&sandbox.run(&["cat", "/marker"])), 125, "the old image must not serve a changed file");
+}
+
+#[test]
+fn the_routers_image_is_loaded_where_it_is_missing_and_is_the_program_alone() {
+    let sandbox = Sandbox::alone();
+    let image = router_image();
+    assert_eq!(sandbox.sh("echo once"), "once\n");
+    podman(&["rmi", "--force", &image]);
+    assert_eq!(podman(&["images", "--quiet", &image]), "", "it is gone");
+    assert_eq!(sandbox.sh("curl -sS -o /dev/null -w '%{http_code}' https://api.example.com/"), "200");
+    let history = podman(&["image", "inspect", "--format", "{{len .RootFS.Layers}} {{.Config.Entrypoint}}", &image]);
+    assert_eq!(history.trim(), "1 [/sandboxc-router]");
+    let compiled = sandbox.command(&["compile", "--", "true"]).output().unwrap();
+    assert!(text(&compiled.stdout).contains(&format!("image: {image}\n")), "its hash is in the manifest");
+    // What is saved is what is loaded.
+    let saved = sandbox.command(&["image", "save", "router"]).output().unwrap();
+    let again = sandbox.command(&["image", "save", "router"]).output().unwrap();
+    assert!(saved.status.success() && saved.stdout.len() > 1 << 20 && saved.stdout == again.stdout);
+    assert!(text(&saved.stderr).contains(&image), "{}", text(&saved.stderr));
 }

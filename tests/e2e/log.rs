@@ -122,7 +122,7 @@ show(len(bad))"#,
     let lines = lines(&written);
     let bad: usize = text(&output.stdout).lines().last().unwrap().parse().unwrap();
     let count = |tier: &str| lines.iter().filter(|line| line["tier"] == tier).count();
-    // One line each; a request that nginx ends before it has read a head is not logged, and a pipe-lined one may be two.
+    // One line each; a request that ends before its head is complete is not logged, and a pipe-lined one may be two.
     assert_eq!(count("passthrough"), bad + 1, "{written}");
     assert_eq!(count("dns"), 11, "{written}");
     assert!(count("http") <= 3 * bad + 2 + 4, "{written}");

@@ -183,7 +183,7 @@ fn no_process_of_the_agents_ever_has_a_value_in_its_memory() {
     // And a value is seen where there is one.
     let router = found(&search.run(&[search.live.container("router", "router")]));
     for needle in ["token", "secret", "key"] {
-        assert!(router.contains(&(needle.to_owned(), "nginx".to_owned())), "{needle}: {router:?}");
+        assert!(router.contains(&(needle.to_owned(), "sandboxc-router".to_owned())), "{needle}: {router:?}");
     }
     let log = internet_log("access.log", start);
     let right = log.lines().filter(|line| line.contains(&digest) && line.contains("\"given\": \"right\"")).count();

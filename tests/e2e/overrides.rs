@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::harness::{REPO, SERVER, Sandbox, code, podman, text, unique};
+use crate::harness::{REPO, SERVER, Sandbox, code, podman, router_image, text, unique};
 
 /// A name for what a test makes in podman's storage; removed when dropped.
 struct Made(&'static [&'static str], String);
@@ -71,9 +71,9 @@ fn an_image_of_another_user_and_entrypoint_changes_nothing() {
 #[test]
 fn the_environment_overrides_router_image_allowlist_and_home() {
     let (router, home) = (format!("localhost/e2e-router:{}", unique()), unique());
-    podman(&["tag", "localhost/sandboxc-base-router:test", &router]);
-    let _made = [Made(&["untag"], router.clone()), Made(&["volume", "rm", "--force"], home.clone())];
     let sandbox = Sandbox::with("version: 1\n", SERVER);
+    podman(&["tag", &router_image(), &router]);
+    let _made = [Made(&["rmi"], router.clone()), Made(&["volume", "rm", "--force"], home.clone())];
     let list = sandbox.scratch("my-hosts");
     fs::write(&list, "# mine\nstatic.example.com\n").unwrap();
     let script = format!(

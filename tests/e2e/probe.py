@@ -8,7 +8,7 @@ RESOLV = pathlib.Path("/etc/resolv.conf")
 ROUTER = (re.findall(r"^nameserver (\S+)", RESOLV.read_text(), re.M) or [None])[0] if RESOLV.exists() else None
 TYPES = {"A": 1, "NS": 2, "CNAME": 5, "NULL": 10, "PTR": 12, "MX": 15, "TXT": 16, "AAAA": 28, "SRV": 33, "SVCB": 64,
          "HTTPS": 65, "ANY": 255}  # fmt: skip
-RCODES = {0: "NOERROR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED"}
+RCODES = {0: "NOERROR", 1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED"}
 
 
 def show(value):
@@ -78,7 +78,11 @@ def skip_name(data, at):
 
 def answer(data):
     """`[RCODE, addresses and type numbers of the answers…]`."""
-    found, count, at = [RCODES.get(data[3] & 15, "?")], struct.unpack(">H", data[6:8])[0], skip_name(data, 12) + 4
+    found = [RCODES.get(data[3] & 15, "?")]
+    questions, count = struct.unpack(">HH", data[4:8])
+    if not questions:  # one that could not be read is not repeated
+        return found
+    at = skip_name(data, 12) + 4
     for _ in range(count):
         at = skip_name(data, at)
         kind, _, _, length = struct.unpack(">HHIH", data[at : at + 10])

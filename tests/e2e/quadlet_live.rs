@@ -15,7 +15,7 @@ use sandboxc::emit::tree;
 use sandboxc::plan::{Command as RunCommand, Keeper, Request, plan};
 use sandboxc::source::Sourced;
 
-use crate::harness::{Sandbox, code, podman, text};
+use crate::harness::{Sandbox, code, podman, router_image, text};
 
 pub const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
 
@@ -361,9 +361,9 @@ fn random_environments_and_arguments_arrive_byte_exact() {
         let (values, words) = lists.new_tree(&mut runner).unwrap().current();
         let values: Vec<String> = values.into_iter().filter(|value| carried(value)).collect();
         let mut resolved = crate::fixture::resolved();
-        let version_of = |which: &str| format!("localhost/sandboxc-{which}:{}", env!("CARGO_PKG_VERSION"));
-        resolved.image = Sourced::built_in(ImageSource::Reference(version_of("agent")));
-        resolved.router_image = Sourced::built_in(version_of("router"));
+        let agent = format!("localhost/sandboxc-agent:{}", env!("CARGO_PKG_VERSION"));
+        resolved.image = Sourced::built_in(ImageSource::Reference(agent));
+        resolved.router_image = Sourced::built_in(router_image());
         resolved.workspace.source = sandbox.repo();
         resolved.workspace.target = PathBuf::from("/w o:r,k/%h $x");
         resolved.env.insert("N".to_owned(), Sourced::built_in(values.len().to_string()));

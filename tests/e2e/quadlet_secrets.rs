@@ -9,7 +9,7 @@ use std::process::Command;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::harness::{Sandbox, code, podman, text, unique, wait_until};
+use crate::harness::{Sandbox, code, look_into, podman, text, unique, wait_until};
 use crate::quadlet_live::{Installed, config_home, journal, property, systemctl};
 use crate::secrets::{holding, in_file, server, visible};
 
@@ -96,7 +96,7 @@ fn values_are_in_memory_for_as_long_as_the_set_runs_and_reach_who_needs_them() {
     let all = |dir: &Path| text(&Command::new("grep").args(["-rF", "--", &value]).arg(dir).output().unwrap().stdout);
     assert!(all(&directory).contains("credentials.json"), "the search can find it");
     let router = installed.agent.replace("agent.service", "router-router");
-    assert!(podman(&["exec", &router, "cat", "/run/sandboxc/credentials.json"]).contains(&value));
+    assert!(look_into(&router, "cat run/sandboxc/credentials.json").contains(&value));
     let seen = visible();
     assert!(seen.contains(&router), "the probe sees the set");
     let storage = podman(&["info", "--format", "{{.Store.GraphRoot}}"]);

@@ -119,7 +119,7 @@ show({{"names": sorted(set(names.values())), "host pids": [kill(int(pid)) for pi
     assert_eq!(seen["sent"], json!([]));
     assert_eq!(seen["after"], "api.example.com");
     // And the forwarder is there to be seen from outside.
-    assert!(podman(&["top", &live.container("agent", "forwarder"), "comm"]).contains("nginx"));
+    assert!(podman(&["top", &live.container("agent", "forwarder"), "comm"]).contains("sandboxc-router"));
 }
 
 //

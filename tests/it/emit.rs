@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use sandboxc::config::{Identity, Mount, Resolved, Selinux, Workspace, survives_podman};
 use sandboxc::emit::{Podman, limit_gaps, tree, update_args};
 use sandboxc::plan::{Command, Keeper, PlanError, Request, plan};
-use sandboxc::policy::{GitRule, RequestRule, RuleSet, Upgrade};
+use sandboxc::policy::{RequestRule, RuleSet};
 use sandboxc::source::{Place, Sourced};
 use serde_json::Value;
 
-use crate::fixture::{plan_of, resolved, rules, units_of, with_secrets};
+use crate::fixture::{plan_of, resolved, rules, with_secrets};
 use crate::pods::filled;
 
 pub fn stream(resolved: &Resolved, command: &[&str]) -> String {
@@ -109,26 +109,6 @@ fn a_tilde_inside_a_path_is_a_plain_character_in_a_manifest() {
 }
 
 #[test]
-fn a_key_that_the_emitted_router_ignores_is_refused_with_its_line() {
-    let mut resolved = resolved();
-    let mut allow = rules("repo.allow", &["api.example.com"]).rules().to_vec();
-    allow[0].request = Some(RequestRule { upgrade: [Upgrade::Websocket].into(), ..RequestRule::default() });
-    resolved.policy.allow = RuleSet::new(allow.clone());
-    let error = tree::compile(&plan_of(&resolved, &["true"]), Podman::FLOOR).unwrap_err().to_string();
-    assert!(error.contains("`upgrade` at .sandboxc/sandbox.yaml:5"), "{error}");
-    allow[0].request =
-        Some(RequestRule { pass_headers: ["x-forwarded-host".to_owned()].into(), ..RequestRule::default() });
-    resolved.policy.allow = RuleSet::new(allow.clone());
-    assert!(tree::quadlet(&units_of(&resolved, &["true"]), Podman::FLOOR).is_err());
-    allow[0].request = Some(RequestRule { git: Some(GitRule::default()), ..RequestRule::default() });
-    resolved.policy.allow = RuleSet::new(allow.clone());
-    assert!(tree::quadlet(&units_of(&resolved, &["true"]), Podman::FLOOR).is_err());
-    allow[0].request = Some(RequestRule::default());
-    resolved.policy.allow = RuleSet::new(allow);
-    assert!(tree::compile(&plan_of(&resolved, &["true"]), Podman::FLOOR).is_ok());
-}
-
-#[test]
 fn the_gate_comes_before_forwarder_and_agent() {
     let spec = pod(&stream(&resolved(), &["true"]), "agent").spec.unwrap();
     let gates: Vec<String> = spec.init_containers.unwrap().into_iter().map(|c| c.name).collect();
@@ -213,7 +193,7 @@ fn keys_and_certificates_come_from_secrets_or_from_the_sessions_directory() {
     resolved.policy.allow = RuleSet::new(allow);
     let others = stream(&resolved, &["true"]);
     let hash = plan_of(&resolved, &["true"]).names.hash;
-    for role in ["router-secrets", "router-tls", "agent-trust", "agent-java"] {
+    for role in ["router-secrets", "agent-trust", "agent-java"] {
         let name = format!("sandboxc-{hash}-{role}");
         assert!(others.contains(&format!("secretName: {name}")), "{role}");
         assert!(others.lines().any(|line| line == format!("#   {name}")), "the header names {role}");

@@ -145,7 +145,11 @@ fn services_are_locked_down() {
         let (caps, unmasked) = if role == "gate" { ("SYS_RESOURCE", "/proc/sys") } else { ("NET_BIND_SERVICE", "") };
         assert_eq!((get("AddCapability").as_str(), get("Unmask").as_str()), (caps, unmasked), "{role}");
         assert_eq!(get("Pull"), "never");
-        assert!(get("Volume").ends_with(":/etc/sandboxc:ro,z") && get("Volume").starts_with("./"), "{role}");
+        let volumes = values(&service, "Container", "Volume");
+        assert!(volumes[0].ends_with(":/etc/sandboxc:ro,z") && volumes[0].starts_with("./"), "{role}");
+        // The one place that router and forwarder can both write; nobody else mounts it.
+        let shared: Vec<&str> = volumes[1..].iter().map(|volume| volume.split(':').nth(1).unwrap()).collect();
+        assert_eq!(shared, if role == "gate" { vec![] } else { vec!["/run/handover"] }, "{role}");
         assert_eq!(values(&service, "Service", "Restart"), ["no"]);
     }
     let net = unit(&files, "net.network");
@@ -168,8 +172,10 @@ fn router_before_pod_before_gate_before_forwarder_before_agent_and_all_end_with_
     assert!(role(&after("forwarder.container"), "gate"));
     let agent = after("agent.container");
     assert!(role(&agent, "gate") && role(&agent, "forwarder") && role(&agent, "router"));
-    let router = unit(&files, "router.container");
-    assert!(values(&router, "Service", "ExecStartPost")[0].ends_with("entry.sh ready"));
+    for (role, ready) in [("router", "ready"), ("forwarder", "listening")] {
+        let post = values(&unit(&files, &format!("{role}.container")), "Service", "ExecStartPost").join(" ");
+        assert!(post.ends_with(&format!("-{role} /sandboxc-router {ready}")), "{post}");
+    }
     for file in files.iter().filter(|file| is_unit(file)) {
         let alone = values(&lines(&file.text), "Unit", "StopWhenUnneeded") == ["true"];
         assert_eq!(alone, !file.path.ends_with("agent.container"), "{}", file.path);

@@ -52,8 +52,7 @@ fill_storage() {
   "$host" exec --suite "$suite" -- bash -ec '
     work=$(mktemp -d)
     bin=$work/sandboxc
-    cat >"$bin"
-    chmod +x "$bin"
+    tar -C "$work" --extract
     # A runtime directory of its own too, so that no session of the host is seen, or cleaned up.
     mkdir -p "$work/repo" "$work/config/containers"
     mkdir -m 0700 "$work/run"
@@ -62,15 +61,13 @@ fill_storage() {
     printf "[storage]\ndriver = \"overlay\"\nrootless_storage_path = \"%s\"\n" "$store" >"$XDG_CONFIG_HOME/containers/storage.conf"
     trap "kill \$(cat $work/run/libpod/tmp/pause.pid); rm -rf $work" EXIT
     cd "$work/repo"
-    for image in router agent; do
-      podman import --quiet --change "CMD=[\"/bin/sh\"]" \
-        --change "ENV=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "/srv/images/$image.tar" "base-$image"
-      "$bin" image build "$image" --base "localhost/base-$image"
-    done
+    podman import --quiet --change "CMD=[\"/bin/sh\"]" \
+      --change "ENV=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" /srv/images/agent.tar base-agent
+    "$bin" image build agent --base localhost/base-agent
     "$bin" run -- true </dev/null
     podman volume rm --all --force
     podman network prune --force
-  ' <"$sandboxc" >"$out/storage.log" 2>&1 || { tail -n 20 "$out/storage.log" >&2; return 1; }
+  ' < <(tar -C "$(dirname "$sandboxc")" --create sandboxc sandboxc-router) >"$out/storage.log" 2>&1 || { tail -n 20 "$out/storage.log" >&2; return 1; }
 }
 
 # The files of a running system: without what its tests and its journal write meanwhile.

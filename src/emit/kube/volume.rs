@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use crate::config::Stand;
-use crate::plan::pod::{Container, Device, FileSet, MaterialSet, Mount, MountOption, Pod, Source};
+use crate::plan::pod::{Container, Device, FileSet, Handover, MaterialSet, Mount, MountOption, Pod, Source};
 use crate::plan::{MaterialStore, Part, trust};
 
 use super::{EmitError, Maker, Sources, path_text};
@@ -71,6 +71,12 @@ impl Maker<'_> {
             }
             // The size is podman's default: kube play ignores `sizeLimit` of a memory volume.
             Source::Memory(_) => vec![(memory(name), at(target, name, None, &plain)?)],
+            Source::Handover(Handover::Directory(dir)) => {
+                vec![(host_path(name, dir)?, at(target, name, None, &labeled)?)]
+            }
+            Source::Handover(Handover::Volume(volume)) => {
+                vec![(named_volume(name, volume), at(target, name, None, &plain)?)]
+            }
             Source::Volume(volume) => vec![(named_volume(name, volume), at(target, name, None, &plain)?)],
             Source::Material { set, file } => match self.plan.materials.as_ref().map(|materials| &materials.store) {
                 Some(MaterialStore::Directory(dir)) => {
@@ -90,9 +96,7 @@ impl Maker<'_> {
                         Ok((secret(volume, &part.name(prefix)), at(target, volume, *file, &plain)?))
                     };
                     match set {
-                        MaterialSet::Router => {
-                            vec![mounted(Part::Router, name, target)?, mounted(Part::Tls, "tls", &target.join("tls"))?]
-                        }
+                        MaterialSet::Router => vec![mounted(Part::Router, name, target)?],
                         MaterialSet::Agent if *file == Some(trust::JAVA) => vec![mounted(Part::Java, "java", target)?],
                         MaterialSet::Agent => vec![mounted(Part::Trust, name, target)?],
                         MaterialSet::Secrets => {

@@ -28,6 +28,7 @@ impl Maker<'_> {
             service: Service {
                 oneshot: false,
                 start_timeout: START_TIMEOUT,
+                directory: None,
                 before: Some(self.renew()),
                 env_files: beside.into_iter().chain(self.surrogates()?).collect(),
             },

@@ -46,6 +46,9 @@ pub(super) struct Service {
     pub start_timeout: u32,
     /// A condition that runs before the start, with specifiers.
     pub before: Option<String>,
+    /// A directory that systemd makes below the user's runtime directory, which only this user enters: for the containers'
+    /// users to write.
+    pub directory: Option<String>,
     /// Files with variables that a unit file cannot contain.
     pub env_files: Vec<HostFile>,
 }
@@ -310,6 +313,10 @@ impl Service {
         if !self.oneshot {
             // A container that SIGTERM ends has this exit code; to systemd it is as clean as the signal itself.
             w.set("SuccessExitStatus", "143")?;
+        }
+        if let Some(directory) = &self.directory {
+            w.set("RuntimeDirectory", directory)?;
+            w.set("RuntimeDirectoryMode", "0777")?;
         }
         if let Some(before) = &self.before {
             w.literal("ExecStartPre", before);

@@ -34,6 +34,7 @@ impl Maker<'_> {
             Source::Volume(_) => return volume(w, &self.units.file(name, "volume"), &target, options),
             Source::Files { set, file: Some(file) } => Bind::Path(format!("./{}/{file}", set.dir())),
             Source::Files { set, file: None } => Bind::Path(format!("./{}", set.dir())),
+            Source::Handover(_) => Bind::Runtime(self.handover()),
             Source::Host(_) | Source::StandIn { .. } => Bind::Runtime(format!("{}/{name}", self.pinned())),
             Source::Material { set, file } => {
                 let part = match set {

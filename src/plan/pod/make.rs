@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::held;
 use super::{
-    Attachment, Ceiling, Container, Dns, EnvValue, FILES_AT, FileSet, Label, MaterialSet, Mount, MountOption,
-    NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
+    Attachment, Ceiling, Container, Dns, EnvValue, FILES_AT, FileSet, HANDOVER_AT, Handover, Label, MaterialSet, Mount,
+    MountOption, NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
 };
 use crate::config::{Identity, ImageSource, Limits, Resolved, Selinux};
 use crate::plan::agent::Agent;
@@ -44,6 +44,9 @@ const WITHOUT_IPV6: [(&str, &str); 2] =
 
 /// Every name is absolute: there are no search domains.
 const NDOTS: u8 = 1;
+
+/// Where the router's program is in its image.
+const PROGRAM: &str = "/sandboxc-router";
 
 /// podman's init inside a container that has it (libpod `ContainerInitPath`).
 const INIT: &str = "/run/podman-init";
@@ -82,17 +85,14 @@ const OWN_FILES: [(&str, &str); 6] = [
 /// podman adds nobody.
 const ACCOUNTS: [(&str, &str); 2] = [("passwd", "/etc/passwd"), ("group", "/etc/group")];
 
-const GATE: [&str; 3] = ["/bin/sh", "-c", "/bin/sh /etc/sandboxc/gate.sh && exec /bin/sh /etc/sandboxc/limits.sh"];
-const FORWARDER: [&str; 5] = ["nginx", "-e", "stderr", "-c", "/etc/sandboxc/forwarder.conf"];
-/// The forwarder drops what only the gate needed before it reports that the gate has passed.
-const GATED_FORWARDER: [&str; 3] = [
-    "/bin/sh",
-    "-c",
-    "/bin/sh /etc/sandboxc/gate.sh && /bin/sh /etc/sandboxc/limits.sh && \
-     exec setpriv --ambient-caps -sys_resource --inh-caps -sys_resource -- /bin/sh /etc/sandboxc/forward.sh",
-];
-const ROUTER: [&str; 2] = ["/bin/sh", "/etc/sandboxc/entry.sh"];
-const ROUTER_READY: [&str; 3] = ["/bin/sh", "/etc/sandboxc/entry.sh", "ready"];
+/// Modes of the program, which is all that its image contains. A gate at the head of a forwarder needs an additional
+/// capability, which the forwarder drops before it reports that the gate has passed.
+const ROUTER: [&str; 2] = [PROGRAM, "router"];
+const ROUTER_READY: [&str; 2] = [PROGRAM, "ready"];
+const GATE: [&str; 2] = [PROGRAM, "gate"];
+const FORWARDER: [&str; 2] = [PROGRAM, "forward"];
+const FORWARDER_READY: [&str; 2] = [PROGRAM, "listening"];
+const GATED_FORWARDER: [&str; 3] = [PROGRAM, "forward", "--gate"];
 
 /// Root's user namespaces map its own id, for which the kernel requires this capability (`user_namespaces(7)`, since
 /// 5.12).
@@ -114,8 +114,9 @@ pub(in crate::plan) fn pods(
     names: &Names,
     network: Option<&SandboxNetwork>,
     materials: Option<&Materials>,
+    handover: Handover,
 ) -> (Option<Pod>, Pod) {
-    let maker = Maker { resolved, agent, names, materials };
+    let maker = Maker { resolved, agent, names, materials, handover };
     (network.map(|net| maker.router(net)), maker.agent(network))
 }
 
@@ -124,6 +125,7 @@ struct Maker<'a> {
     agent: &'a Agent,
     names: &'a Names,
     materials: Option<&'a Materials>,
+    handover: Handover,
 }
 
 impl Maker<'_> {
@@ -141,6 +143,7 @@ impl Maker<'_> {
     fn router(&self, net: &SandboxNetwork) -> Pod {
         let mut router = self.service(Role::Router, &LISTENER_CAPS, words(&ROUTER), FileSet::Router);
         router.ready = Some(words(&ROUTER_READY));
+        router.mounts.push(self.handover());
         if self.has(Part::Router) {
             // The directory is ours, so an SELinux label for containers is harmless.
             router.mounts.push(Mount { relabel: true, ..material(MaterialSet::Router, None, trust::MATERIALS_AT) });
@@ -185,7 +188,11 @@ impl Maker<'_> {
     /// [`GATE_PASSED`]. So the gate can run at the start of the forwarder, which saves a container: podman polls for
     /// the end of an init container and cleans up after it, a third of the whole start.
     fn helpers(&self) -> Vec<Container> {
-        let forwarder = |argv| self.service(Role::Forwarder, &LISTENER_CAPS, argv, FileSet::Forwarder);
+        let forwarder = |argv| {
+            let mut forwarder = self.service(Role::Forwarder, &LISTENER_CAPS, argv, FileSet::Forwarder);
+            forwarder.mounts.push(self.handover());
+            forwarder
+        };
         match self.agent.command {
             Command::Hold => {
                 let caps = [LISTENER_CAPS, GATE_CAPS].concat();
@@ -193,9 +200,18 @@ impl Maker<'_> {
             }
             Command::Run(_) => {
                 let gate = self.service(Role::Gate, &GATE_CAPS, words(&GATE), FileSet::Forwarder);
-                vec![Container { proc: Proc::Sysctls, ..gate }, forwarder(words(&FORWARDER))]
+                let forwarder = forwarder(words(&FORWARDER));
+                // Containers of a pod start in no order: whoever starts them waits for this before the command.
+                let forwarder = Container { ready: Some(words(&FORWARDER_READY)), ..forwarder };
+                vec![Container { proc: Proc::Sysctls, ..gate }, forwarder]
             }
         }
+    }
+
+    /// Router and forwarder are one user, and each has its own root: only here do they meet.
+    fn handover(&self) -> Mount {
+        let source = Source::Handover(self.handover.clone());
+        Mount { read_only: false, relabel: true, options: PLAIN.to_vec(), ..ours("handover", source, HANDOVER_AT) }
     }
 
     /// A container of sandboxc: stock image, our files read-only, read-only root, no user of the host, no privileges.
@@ -362,7 +378,8 @@ impl Maker<'_> {
             mounts.push(labeled(material(MaterialSet::Agent, None, trust::TRUST_AT)));
             let taken = agent.mounts.iter().map(|mount| &mount.target).chain([&workspace.target, &agent.home.target]);
             let taken: Vec<&Path> = taken.map(PathBuf::as_path).collect();
-            let roots = trust::OwnRoots { session_ca: self.has(Part::Tls), extra_ca: self.resolved.extra_ca.is_some() };
+            let roots =
+                trust::OwnRoots { session_ca: self.has(Part::Router), extra_ca: self.resolved.extra_ca.is_some() };
             let stand_ins = trust::stand_ins(agent.identity.value, roots, &taken).into_iter();
             mounts.extend(stand_ins.map(|(file, at)| labeled(material(MaterialSet::Agent, Some(file), at))));
         }

@@ -1,4 +1,4 @@
-//! Checks of images and networks, with a container of the router's image.
+//! Images and networks, tried with the router's own program.
 
 use std::thread;
 use std::time::SystemTime;
@@ -27,13 +27,14 @@ pub(super) fn images(subject: &Subject<'_>) -> Vec<Check> {
         false => format!("podman pull {agent}"),
     };
     thread::scope(|scope| {
-        let first = scope.spawn(|| {
-            one("router-image", "the router's image exists", router, "sandboxc image build router".to_owned())
-        });
+        let first = scope.spawn(|| one("router-image", "the router's image exists", router, LOAD_ROUTER.to_owned()));
         let second = one("agent-image", "the agent's image exists", agent, make);
         first.join().into_iter().chain([second]).collect()
     })
 }
+
+/// Without a `router_image`, whatever starts a session loads it.
+const LOAD_ROUTER: &str = "sandboxc image save router | podman load";
 
 const NO_ROUTE: (&str, &str) = ("internal-network", "the internal network has no route out");
 const RESOLVES: (&str, &str) = ("resolver", "the router can resolve names");
@@ -90,47 +91,44 @@ impl<'a> Probe<'a> {
         Ok(probe)
     }
 
-    /// Runs a shell script in a container of the router's image, confined like the router.
-    fn shell(&self, role: &str, network: &str, more: &[String], script: &str) -> Result<String, RuntimeError> {
+    /// Runs the router's program in one of its probing modes, confined like the router.
+    fn look(&self, role: &str, network: &str, mode: &[&str]) -> Result<String, RuntimeError> {
         let name = format!("{}-{role}", self.plan.names.agent_pod);
+        let program = self.router.argv.first().map_or("", String::as_str);
         let mut args = vec!["run".to_owned(), "--rm".to_owned()];
         args.extend(posture_args(self.router));
-        args.extend([format!("--network={network}"), format!("--name={name}")]);
-        args.extend_from_slice(more);
-        args.extend(["--entrypoint=/bin/sh".to_owned(), self.router.image.value.reference().to_owned()]);
-        args.extend(["-c".to_owned(), script.to_owned()]);
+        args.extend([format!("--network={network}"), format!("--name={name}"), format!("--entrypoint={program}")]);
+        args.push(self.router.image.value.reference().to_owned());
+        args.extend(mode.iter().map(|&word| word.to_owned()));
         self.podman.call("running a container of the router's image", &args, None)
     }
 
     fn no_route(&self) -> Check {
         let (check, promise) = NO_ROUTE;
         let fix = "update netavark, and run no sandbox until then";
-        let script = "cat /proc/net/route /proc/net/ipv6_route 2>/dev/null; true";
-        match self.shell("no-route", &self.plan.names.internal_network, &[], script) {
+        match self.look("no-route", &self.plan.names.internal_network, &["routes"]) {
             Ok(routes) if way_out(&routes) => Check::fail(check, promise, "found a default route", fix),
             Ok(_) => Check::ok(check, promise, "no default route"),
-            Err(error) => Check::fail(check, promise, told(&error), "sandboxc image build router"),
+            Err(error) => Check::fail(check, promise, told(&error), LOAD_ROUTER),
         }
     }
 
     fn resolves(&self, subject: &Subject<'_>) -> Check {
         let (check, promise) = RESOLVES;
         let (server, name) = (resolver(self.plan), &subject.name);
-        let options = [format!("--dns={server}"), "--dns-opt=timeout:3".to_owned(), "--dns-opt=attempts:1".to_owned()];
-        // A host name cannot contain a single quote.
-        let script = format!("getent ahostsv4 '{name}' || echo nothing");
-        match self.shell("resolver", &self.plan.names.egress_network, &options, &script) {
-            Ok(said) if said.trim() == "nothing" => Check::fail(
-                check,
-                promise,
-                format!("{server} does not resolve {name}"),
-                "set network.upstream_dns in the server file to resolvers that answer",
-            ),
+        let mode = ["resolve", &server.to_string(), name];
+        match self.look("resolver", &self.plan.names.egress_network, &mode) {
             Ok(said) => {
                 let address = said.split_whitespace().next().unwrap_or("");
                 Check::ok(check, promise, format!("{server} resolves {name} to {address}"))
             }
-            Err(error) => Check::fail(check, promise, told(&error), "sandboxc image build router"),
+            Err(RuntimeError::Podman { said, .. }) if said.contains("resolve: ") => Check::fail(
+                check,
+                promise,
+                format!("{server} does not resolve {name}: {}", said.trim_start_matches("resolve: ")),
+                "set network.upstream_dns in the server file to resolvers that answer",
+            ),
+            Err(error) => Check::fail(check, promise, told(&error), LOAD_ROUTER),
         }
     }
 }

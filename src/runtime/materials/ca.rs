@@ -1,14 +1,14 @@
-//! The session's CA: created, used and dropped in memory. Only its certificate and the leaves' keys leave this module.
+//! The session's CA. Only the router gets its key; it creates a certificate when a client connects to an inspected host.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    GeneralSubtree, IsCa, KeyPair, KeyUsagePurpose, NameConstraints, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, GeneralSubtree, IsCa, KeyPair, KeyUsagePurpose,
+    NameConstraints, date_time_ymd,
 };
 
 use crate::pem;
-use crate::plan::Leaf;
 use crate::runtime::RuntimeError;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -19,41 +19,29 @@ const BACK_DATED: Duration = DAY;
 /// Longer than any session.
 const VALID: Duration = Duration::from_secs(365 * DAY.as_secs());
 
-/// The certificates and keys. The CA's key has been dropped.
-pub(super) struct Minted {
-    /// The CA's certificate, as DER.
-    pub(super) ca: Vec<u8>,
-    /// For each leaf, its file name, and a PEM text with the leaf, the CA and the leaf's key.
-    pub(super) leaves: Vec<(String, String)>,
+/// A session's CA.
+pub(super) struct Authority {
+    /// The certificate, as DER.
+    pub(super) certificate: Vec<u8>,
+    /// The key, as PEM, for the router only.
+    pub(super) key: String,
 }
 
-/// Creates a CA that is constrained to the leaves' names, and the leaves.
-pub(super) fn mint(session: &str, leaves: &[Leaf], now: SystemTime) -> Result<Minted, RuntimeError> {
-    let failed = |error: rcgen::Error| RuntimeError::Host(format!("creating the session's certificates: {error}"));
-    let ca = CertifiedIssuer::self_signed(authority(session, leaves, now), KeyPair::generate().map_err(failed)?)
-        .map_err(failed)?;
-    let mut minted = Minted { ca: ca.as_ref().der().to_vec(), leaves: Vec::new() };
-    for leaf in leaves {
-        let key = KeyPair::generate().map_err(failed)?;
-        let certificate = server(leaf, now).map_err(failed)?.signed_by(&key, &ca).map_err(failed)?;
-        let text = [
-            pem::encode("CERTIFICATE", certificate.der()),
-            pem::encode("CERTIFICATE", &minted.ca),
-            pem::encode("PRIVATE KEY", key.serialized_der()),
-        ];
-        minted.leaves.push((leaf.file.clone(), text.concat()));
-    }
-    Ok(minted)
+/// Creates a CA that is constrained to these names and their subdomains.
+pub(super) fn make(session: &str, scopes: &BTreeSet<String>, now: SystemTime) -> Result<Authority, RuntimeError> {
+    let failed = |error: rcgen::Error| RuntimeError::Host(format!("creating the session's CA: {error}"));
+    let key = KeyPair::generate().map_err(failed)?;
+    let certificate = authority(session, scopes, now).self_signed(&key).map_err(failed)?;
+    let key = pem::encode("PRIVATE KEY", key.serialized_der());
+    Ok(Authority { certificate: certificate.der().to_vec(), key })
 }
 
-fn authority(session: &str, leaves: &[Leaf], now: SystemTime) -> CertificateParams {
+fn authority(session: &str, scopes: &BTreeSet<String>, now: SystemTime) -> CertificateParams {
     let mut params = dated(now);
     params.distinguished_name.push(DnType::CommonName, format!("sandboxc session {session}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let mut bases: Vec<&str> = leaves.iter().map(|leaf| leaf.base.as_str()).collect();
-    bases.sort_unstable();
-    bases.dedup();
+    let mut bases: Vec<&str> = scopes.iter().map(String::as_str).collect();
     if bases.is_empty() {
         // There are credentials, but no host that they could be sent to: constrain the CA to a reserved name (RFC
         // 2606).
@@ -64,19 +52,6 @@ fn authority(session: &str, leaves: &[Leaf], now: SystemTime) -> CertificatePara
         excluded_subtrees: Vec::new(),
     });
     params
-}
-
-fn server(leaf: &Leaf, now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
-    let mut params = dated(now);
-    params.subject_alt_names = CertificateParams::new(vec![leaf.dns.clone()])?.subject_alt_names;
-    // No common name: clients that still read it would check it against the CA's name constraints.
-    params.distinguished_name.push(DnType::OrganizationName, "sandboxc session");
-    // Set explicitly, so that the certificate gets a key identifier.
-    params.is_ca = IsCa::ExplicitNoCa;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    params.use_authority_key_identifier_extension = true;
-    Ok(params)
 }
 
 fn dated(now: SystemTime) -> CertificateParams {
@@ -91,16 +66,17 @@ fn dated(now: SystemTime) -> CertificateParams {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
     use std::process::{Command, Stdio};
 
     use super::*;
+    use crate::router::mint::Mint;
 
-    fn leaf(file: &str, dns: &str, base: &str) -> Leaf {
-        Leaf { file: file.to_owned(), dns: dns.to_owned(), base: base.to_owned() }
+    fn scopes(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
     }
 
     fn openssl(args: &[&str], input: &str) -> String {
+        use std::io::Write as _;
         let mut child = Command::new("openssl")
             .args(args)
             .stdin(Stdio::piped())
@@ -113,29 +89,28 @@ mod tests {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
-    #[test]
-    fn the_chain_is_what_strict_clients_ask_for() {
-        let leaves =
-            [leaf("api.example.com", "api.example.com", "api.example.com"), leaf("_.x.test", "*.x.test", "x.test")];
-        let minted = mint("s", &leaves, SystemTime::now()).unwrap();
+    /// A leaf of the router's, as `openssl verify` looks at it; more arguments come before the name.
+    fn verified(authority: &Authority, name: &str, args: &[&str]) -> String {
+        let pem = pem::encode("CERTIFICATE", &authority.certificate);
+        let mint = Mint::read(format!("{pem}{}", authority.key).as_bytes()).unwrap();
+        let leaf = pem::encode("CERTIFICATE", &mint.certificate(name).unwrap());
         let dir = tempfile::tempdir().unwrap();
         let ca = dir.path().join("ca.pem");
-        std::fs::write(&ca, pem::encode("CERTIFICATE", &minted.ca)).unwrap();
-        let verify = |text: &str, name: &str| {
-            let args = ["verify", "-x509_strict", "-purpose", "sslserver", "-verify_hostname", name, "-CAfile"];
-            openssl(&[&args[..], &[ca.to_str().unwrap()]].concat(), text)
-        };
-        assert!(verify(&minted.leaves[0].1, "api.example.com").ends_with("OK\n"));
-        assert!(!verify(&minted.leaves[0].1, "www.example.com").ends_with("OK\n"));
-        assert!(verify(&minted.leaves[1].1, "a.x.test").ends_with("OK\n"));
-        let text = openssl(&["x509", "-noout", "-text"], &pem::encode("CERTIFICATE", &minted.ca));
+        std::fs::write(&ca, pem).unwrap();
+        let fixed = ["verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", ca.to_str().unwrap()];
+        openssl(&[&fixed[..], args].concat(), &leaf)
+    }
+
+    #[test]
+    fn the_chain_is_what_strict_clients_ask_for() {
+        let authority = make("s", &scopes(&["api.example.com", "x.test"]), SystemTime::now()).unwrap();
+        let is_good =
+            |leaf: &str, asked: &str| verified(&authority, leaf, &["-verify_hostname", asked]).ends_with("OK\n");
+        assert!(is_good("api.example.com", "api.example.com") && !is_good("api.example.com", "www.example.com"));
+        assert!(is_good("c.b.a.x.test", "c.b.a.x.test"), "as deep as any");
+        let text = openssl(&["x509", "-noout", "-text"], &pem::encode("CERTIFICATE", &authority.certificate));
         for part in
             ["Basic Constraints: critical", "Key Usage: critical", "Name Constraints", "DNS:x.test", "pathlen:0"]
-        {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-        let text = openssl(&["x509", "-noout", "-text"], &minted.leaves[0].1);
-        for part in ["TLS Web Server Authentication", "Subject Key Identifier", "Authority Key Identifier", "CA:FALSE"]
         {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -144,15 +119,11 @@ mod tests {
     /// The name constraint enforces this, not our own care: the CA cannot sign for another name.
     #[test]
     fn a_leaf_for_another_name_is_refused_by_clients() {
-        let now = SystemTime::now();
-        let ours = [leaf("api.example.com", "api.example.com", "api.example.com")];
-        let ca = CertifiedIssuer::self_signed(authority("s", &ours, now), KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let other = server(&leaf("bank.test", "bank.test", "bank.test"), now).unwrap().signed_by(&key, &ca).unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("ca.pem");
-        std::fs::write(&path, pem::encode("CERTIFICATE", ca.as_ref().der())).unwrap();
-        let said = openssl(&["verify", "-CAfile", path.to_str().unwrap()], &pem::encode("CERTIFICATE", other.der()));
+        let authority = make("s", &scopes(&["api.example.com"]), SystemTime::now()).unwrap();
+        let said = verified(&authority, "bank.test", &[]);
+        assert!(said.contains("permitted subtree violation"), "{said}");
+        let none = make("s", &scopes(&[]), SystemTime::now()).unwrap();
+        let said = verified(&none, "bank.test", &[]);
         assert!(said.contains("permitted subtree violation"), "{said}");
     }
 
@@ -160,18 +131,10 @@ mod tests {
     /// a new certificate must be valid for a client whose clock is behind.
     #[test]
     fn certificates_are_valid_for_a_clock_that_is_behind() {
-        let minted = mint("s", &[leaf("a.test", "a.test", "a.test")], SystemTime::now()).unwrap();
-        for text in [&pem::encode("CERTIFICATE", &minted.ca), &minted.leaves[0].1] {
-            let dir = tempfile::tempdir().unwrap();
-            let ca = dir.path().join("ca.pem");
-            std::fs::write(&ca, pem::encode("CERTIFICATE", &minted.ca)).unwrap();
-            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-            let at = |seconds: u64| {
-                openssl(&["verify", "-attime", &seconds.to_string(), "-CAfile", ca.to_str().unwrap()], text)
-            };
-            assert!(at(since - 23 * 3600).ends_with("OK\n"));
-            assert!(at(since + 300 * 24 * 3600).ends_with("OK\n"));
-            assert!(!at(since - 25 * 3600).ends_with("OK\n"));
-        }
+        let authority = make("s", &scopes(&["a.test"]), SystemTime::now()).unwrap();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        let at = |seconds: u64| verified(&authority, "a.test", &["-attime", &seconds.to_string()]).ends_with("OK\n");
+        assert!(at(since - 23 * 3600) && at(since + 300 * 24 * 3600));
+        assert!(!at(since - 25 * 3600));
     }
 }

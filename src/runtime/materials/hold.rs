@@ -61,7 +61,7 @@ mod tests {
     fn what_a_killed_start_left_is_replaced_and_links_are_not_followed() {
         let (dir, other) = (made(), tempfile::tempdir().unwrap());
         fs::write(other.path().join("theirs"), "").unwrap();
-        fs::create_dir_all(trust::router_dir(dir.path()).join("tls")).unwrap();
+        fs::create_dir_all(trust::router_dir(dir.path()).join("sub")).unwrap();
         symlink(other.path(), trust::router_dir(dir.path()).join("link")).unwrap();
         symlink(other.path(), trust::agent_dir(dir.path())).unwrap();
         symlink(other.path().join("theirs"), trust::surrogates_file(dir.path())).unwrap();

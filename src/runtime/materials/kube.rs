@@ -22,13 +22,6 @@ pub fn secrets(
     let text = |map: &BTreeMap<String, String>| -> Files {
         map.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect()
     };
-    let below = |tls: bool| -> Files {
-        let file = |(path, bytes): (&String, &Vec<u8>)| match path.strip_prefix("tls/") {
-            Some(name) => tls.then(|| (name.to_owned(), bytes.clone())),
-            None => (!tls).then(|| (path.clone(), bytes.clone())),
-        };
-        made.router.iter().filter_map(file).collect()
-    };
     let agent = |java: bool| -> Files {
         let chosen = made.agent.iter().filter(|(name, _)| (name.as_str() == trust::JAVA) == java);
         chosen.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
@@ -36,8 +29,7 @@ pub fn secrets(
     let mut documents = Vec::new();
     for &part in &needed.parts {
         let files = match part {
-            Part::Router => below(false),
-            Part::Tls => below(true),
+            Part::Router => made.router.clone(),
             Part::Trust => agent(false),
             Part::Java => agent(true),
             Part::Surrogates => text(&made.variables),

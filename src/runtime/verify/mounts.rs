@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{Difference, MountPoint, Subject, oci};
-use crate::plan::pod::{FileSet, MaterialSet, Mount, Source};
+use crate::plan::pod::{FileSet, Handover, MaterialSet, Mount, Source};
 use crate::plan::{MaterialStore, trust};
 
 /// File systems of the kernel or in memory, wherever they are mounted.
@@ -67,7 +67,8 @@ impl Subject<'_> {
         match source {
             Source::Memory(_) => found.r#type == "tmpfs",
             Source::Host(path) | Source::StandIn { path, .. } => found.source == *path,
-            Source::Volume(name) => is_volume(point, found, name),
+            Source::Handover(Handover::Directory(dir)) => found.source == *dir,
+            Source::Volume(name) | Source::Handover(Handover::Volume(name)) => is_volume(point, found, name),
             Source::Files { set, file } => {
                 let names = &self.plan.names;
                 let name = match set {

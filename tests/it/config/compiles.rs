@@ -75,7 +75,7 @@ fn what_cannot_be_compiled_is_refused_by_validate() {
 
 #[test]
 fn long_and_odd_values_compile() {
-    let long = format!("/{}", "a".repeat(200));
+    let long = format!("/{}", "a".repeat(2000));
     let text = format!(
         "version: 1\ncommand: [sh, -c, \"$$(x) % \\\" ' \\\\ \u{e9}\"]\nworkspace: {{target: \"/a b/c %d\"}}\n\
          env: {{A: \"100% $x\", B: \"\"}}\nnetwork:\n  allow:\n    - {{host: a.example.com, paths: [\"{long}\", \"/{}\"]}}\n",

@@ -1,12 +1,11 @@
 #!/bin/sh
 # PID 1 of a private pid and mount namespace, in the router's network namespace. Starts a small internet, the router,
 # the gate and the forwarder with exactly the emitted files ($work/router, $work/forwarder), each as it runs in its pod:
-# stock packages on a read-only root, uid 990, one capability at most. All of it ends with this process, and this process
-# with its standard input. $agent is the pid, as the outer machine counts, that holds the agent's network namespace.
+# uid 990, one capability at most. All of it ends with this process, and this process with its standard input. $agent is the pid, as the outer machine counts, that holds the agent's network namespace.
 set -eu
 # As podman gives its containers, if this machine lets us.
 ulimit -n 1048576 2>/dev/null || :
-: "${here:?}" "${root:?}" "${work:?}" "${agent:?}" "${router_address:?}" "${agent_address:?}" "${prefix:?}" "${egress_address:?}"
+: "${here:?}" "${program:?}" "${work:?}" "${agent:?}" "${router_address:?}" "${agent_address:?}" "${prefix:?}" "${egress_address:?}"
 
 mount --make-rprivate /
 : >"$work/agent.ns"
@@ -30,26 +29,6 @@ in_agent ip link set lo up
 in_agent ip address add "$agent_address/$prefix" dev eth0
 in_agent ip link set eth0 up
 
-# A container's view: `contained FILES NETNS CAPS CMD...`.
-contained() {
-    files=$1 netns=$2 caps=$3
-    shift 3
-    # shellcheck disable=SC2016 # its own variables
-    nsenter --net="$netns" -- unshare --mount sh -eu -c '
-        root=$1 files=$2 caps=$3
-        shift 3
-        mount --bind "$root" "$root"
-        mount -o remount,bind,ro "$root"
-        mount -t proc proc "$root/proc"
-        mount --bind /dev "$root/dev"
-        mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-        mount --bind "$files" "$root/etc/sandboxc"
-        [ ! -d "$work/materials" ] || mount --bind "$work/materials" "$root/run/sandboxc"
-        cd /
-        exec chroot "$root" setpriv --reuid=990 --regid=990 --clear-groups --no-new-privs --bounding-set="$caps" \
-            --inh-caps="$caps" --ambient-caps="$caps" -- "$@"
-    ' sh "$root" "$files" "$caps" "$@"
-}
 bind=-all,+net_bind_service
 for log in out err forwarder.log; do
     : >"$work/$log"
@@ -69,27 +48,16 @@ chown 990:990 "$work/handover"
 # The router starts before anything is behind it, as its egress network comes later.
 {
     code=0
-    if [ -n "$program" ]; then
-        as_service /proc/self/ns/net "$bind" router "$work/router/policy.json" "$work/materials" "$work/handover/router" \
-            >>"$work/out" 2>>"$work/err" || code=$?
-    else
-        contained "$work/router" /proc/self/ns/net "$bind" /bin/sh /etc/sandboxc/entry.sh >>"$work/out" 2>>"$work/err" || code=$?
-    fi
+    as_service /proc/self/ns/net "$bind" router "$work/router/policy.json" "$work/materials" "$work/handover/router" \
+        >>"$work/out" 2>>"$work/err" || code=$?
     echo "$code" >"$work/router.exit"
 } &
 ip address add "$egress_address/24" dev lo
 python3 "$here/upstream.py" serve "$work/dns.log" "$work/internet" "$work/seen" >"$work/upstream.out" 2>"$work/upstream.err" &
-if [ -n "$program" ]; then
-    {
-        as_service "$work/agent.ns" -all gate "$work/forwarder/pod.json" &&
-            as_service "$work/agent.ns" "$bind" forward "$work/forwarder/pod.json" "$work/handover/router"
-    } >>"$work/forwarder.log" 2>&1 &
-else
 {
-    contained "$work/forwarder" "$work/agent.ns" -all /bin/sh /etc/sandboxc/gate.sh &&
-        contained "$work/forwarder" "$work/agent.ns" "$bind" nginx -e stderr -c /etc/sandboxc/forwarder.conf
+    as_service "$work/agent.ns" -all gate "$work/forwarder/pod.json" &&
+        as_service "$work/agent.ns" "$bind" forward "$work/forwarder/pod.json" "$work/handover/router"
 } >>"$work/forwarder.log" 2>&1 &
-fi
 echo started >"$work/started"
 # Held open by the tests; their process may have ended without a chance to tidy up.
 read -r _ || :

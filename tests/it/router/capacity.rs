@@ -19,7 +19,7 @@ fn most_memory(world: &World) -> u64 {
 
 /// The process of the program itself.
 fn router(world: &World) -> u32 {
-    world.entry_pid()
+    world.pid()
 }
 
 #[test]

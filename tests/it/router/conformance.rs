@@ -132,7 +132,7 @@ impl Run<'_> {
         while !self.ended {
             self.more();
         }
-        // Who has the end goes away, or nginx would read for two more seconds before it writes its line. That it does so
+        // Who has the end goes away, or the router would read on before it writes its line. That it does so
         // in the end is shown by a handshake that says `closed`.
         if !(self.case.expect.closed && self.case.expect.status == ["alert"]) {
             self.client.end();

@@ -113,7 +113,7 @@ pub fn patiently(mut done: impl FnMut() -> bool) {
 }
 
 fn stop(world: &World) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(world.entry_pid()).unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(world.pid()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     world.wait("the router's end", || !world.read("router.exit").is_empty());
 }

@@ -236,7 +236,7 @@ fn a_head_without_end_takes_no_memory_and_is_no_request() {
     let piece = block(&[("x-flood", &"f".repeat(8000))]);
     let length = u32::try_from(piece.len()).unwrap().to_be_bytes();
     let continuation = [&length[1..], &[CONTINUATION, 0, 0, 0, 0, 1], &piece].concat();
-    // 64 MB; nginx may end the connection sooner.
+    // 64 MB; the router may end the connection sooner.
     let _ = (0..8000).all(|_| h2.secure.try_send(&continuation));
     let grown = super::streams::peak(world).saturating_sub(before);
     println!("64 MB: {grown} KiB more");

@@ -64,7 +64,7 @@ fn query_strings_are_kept_where_the_server_says_so() {
     resolved.policy = policy();
     resolved.log_query = true;
     resolved.upstream_dns = vec![Sourced::built_in("203.0.113.53".parse().unwrap())];
-    let Some(world) = World::start_resolved(&resolved, |_| ()) else { return };
+    let Some(world) = World::start_resolved(&resolved) else { return };
     https(&world, "open.secure.test", get("open.secure.test", "/kept?a=1&b=\"\\?c"));
     let line = world.decision("path", "/kept");
     assert_eq!(line["query"], "a=1&b=\"\\?c");

@@ -20,7 +20,7 @@ fn exit_code(world: &World) -> String {
 fn term_ends_it_quickly() {
     let Some(world) = World::start(super::policy()) else { return };
     let started = Instant::now();
-    signal(world.entry_pid(), "TERM");
+    signal(world.pid(), "TERM");
     assert_eq!(exit_code(&world), "143");
     assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
 }

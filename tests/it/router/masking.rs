@@ -272,7 +272,7 @@ fn foreign_empty_and_doubled_credentials() {
     let Some(world) = shared() else { return };
     let (api, bearer) = ("api.secure.test", format!("Bearer {}", surrogate("GH")));
     is_refused(world, api, "/hex", &[("Authorization", "Bearer ghp_mine")], "foreign-credential");
-    // nginx refuses this one itself.
+    // Not a request at all.
     let twice = https(world, api, with(api, "/hex", &[("Authorization", &bearer), ("authorization", &bearer)]));
     refused(&twice, "403", "duplicate-credential");
     let (key, host) = (surrogate("KEY"), "key.secure.test");

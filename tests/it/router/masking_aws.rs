@@ -1,5 +1,5 @@
 //! Requests that are signed with surrogate keys leave signed with the real ones. Whether the new signatures are right is
-//! what tests/njs/sigv4*.test.js are about; here it is what nginx makes of them.
+//! what `tests/vectors` are about; here it is what the router makes of them.
 
 use std::process::Command;
 
@@ -75,7 +75,7 @@ fn a_presigned_url_does_not_outlive_the_session() {
     resolved.policy = super::masking::policy();
     resolved.upstream_dns = vec![Sourced::built_in("203.0.113.53".parse().unwrap())];
     resolved.limits.timeout = Some(Sourced::built_in(120));
-    let Some(world) = World::start_resolved(&resolved, |_| ()) else { return };
+    let Some(world) = World::start_resolved(&resolved) else { return };
     let now = Command::new("date").args(["-u", "+%Y%m%dT%H%M%SZ"]).output().unwrap();
     let now = String::from_utf8(now.stdout).unwrap().trim().to_owned();
     let expires = |asked: &str| {

@@ -4,30 +4,21 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use sandboxc::policy::{CredentialKind, Policy, Scope, Tier};
+use sandboxc::plan::ca_scopes;
+use sandboxc::policy::{CredentialKind, Policy};
 use serde_json::{Value, json};
 
 /// Makes `materials` of a policy's inspected hosts, and `internet` for the servers behind the router, each with a
 /// certificate authority of its own.
 pub fn mint(work: &Path, policy: &Policy) {
-    let names: Vec<(String, String)> = policy
-        .table(443)
-        .into_iter()
-        .filter(|row| row.decision.tier == Tier::Inspected)
-        .filter_map(|row| match row.scope {
-            Scope::Host(name) => Some((name.to_string(), name.to_string())),
-            Scope::Below(base) => Some((format!("_.{base}"), format!("*.{base}"))),
-            Scope::Addresses | Scope::Address(_) => None,
-        })
-        .collect();
-    if names.is_empty() {
+    if ca_scopes(policy).is_empty() {
         return;
     }
     let script = r#"
         set -euf
         umask 022
         cd "$work"
-        mkdir -p materials/tls internet
+        mkdir -p materials internet
         authority() {
             openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj "/CN=$1" \
                 -addext keyUsage=critical,keyCertSign -keyout "$1.key" -out "$1.pem"
@@ -47,17 +38,8 @@ pub fn mint(work: &Path, policy: &Policy) {
         leaf internet internet/wrong.pem "DNS:elsewhere.test"
         leaf stranger internet/untrusted.pem "DNS:untrusted.secure.test"
         leaf stranger internet/stranger.pem "DNS:*.secure.test"
-        for pair in $names; do
-            leaf session "materials/tls/${pair%%,*}.pem" "DNS:${pair#*,}"
-        done
     "#;
-    let names: Vec<String> = names.iter().map(|(file, san)| format!("{file},{san}")).collect();
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .env("work", work)
-        .env("names", names.join(" "))
-        .output()
-        .expect("a shell");
+    let output = Command::new("sh").args(["-c", script]).env("work", work).output().expect("a shell");
     assert!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
     if let Some(values) = values(work, policy) {
         fs::write(work.join("materials/credentials.json"), values).expect("a file");

@@ -1,6 +1,5 @@
-//! The real router: nginx and dnsmasq of the router image's packages with exactly the emitted files, a small internet
-//! behind them, and a client that writes raw bytes. Needs root and the router's root file system; `SANDBOXC_NO_ROUTER=1`
-//! leaves these tests out, anything else that is missing makes them fail.
+//! The real router: the program with exactly the emitted files, a small internet behind it, and a client that writes raw
+//! bytes. Needs root; `SANDBOXC_NO_ROUTER=1` leaves these tests out, anything else that is missing makes them fail.
 
 mod answers;
 mod aws;
@@ -28,7 +27,6 @@ mod masking;
 mod masking_answers;
 mod masking_aws;
 mod mint;
-mod njs;
 mod pod;
 mod requests;
 mod script;

@@ -8,12 +8,8 @@ use std::time::{Duration, Instant};
 use sandboxc::router::pod_file::PodFile;
 
 use super::wire::Wire;
-use super::world::{World, is_program};
+use super::world::World;
 use super::{policy, shared};
-
-fn world() -> Option<&'static World> {
-    if is_program() { shared() } else { None }
-}
 
 /// Runs a mode in the namespace of the agent's pod, or of the router's.
 fn run(world: &World, inside: bool, args: &[&str]) -> Output {
@@ -40,7 +36,7 @@ fn gate(world: &World, inside: bool, change: impl Fn(&mut PodFile)) -> Output {
 
 #[test]
 fn the_gate_opens_in_its_own_pod_and_for_its_own_plan_alone() {
-    let Some(world) = world() else { return };
+    let Some(world) = shared() else { return };
     let open = gate(world, true, |_| ());
     assert!(open.status.success(), "{}", said(&open));
     for (inside, change, why) in [
@@ -57,7 +53,7 @@ fn the_gate_opens_in_its_own_pod_and_for_its_own_plan_alone() {
 
 #[test]
 fn ready_means_that_this_plan_is_served() {
-    let Some(world) = world() else { return };
+    let Some(world) = shared() else { return };
     let policy = world.path("router/policy.json");
     let ready = run(world, false, &["ready", policy.to_str().unwrap()]);
     assert!(ready.status.success(), "{}", said(&ready));
@@ -69,8 +65,32 @@ fn ready_means_that_this_plan_is_served() {
 }
 
 #[test]
+fn listening_means_that_every_planned_port_is() {
+    let Some(world) = shared() else { return };
+    let pod = world.path("forwarder/pod.json");
+    let there = run(world, true, &["listening", pod.to_str().unwrap()]);
+    assert!(there.status.success(), "{}", said(&there));
+    let more = pod_file(world, |file| file.web_loopback = [127, 0, 7, 7].into());
+    let missing = run(world, true, &["listening", more.path().to_str().unwrap()]);
+    assert!(missing.status.code() == Some(1) && said(&missing).contains("127.0.7.7:80"), "{}", said(&missing));
+}
+
+#[test]
+fn what_doctor_asks_is_answered_without_another_program() {
+    let Some(world) = shared() else { return };
+    let routes = run(world, true, &["routes"]);
+    assert!(String::from_utf8_lossy(&routes.stdout).contains("eth0"), "{routes:?}");
+    let found = run(world, false, &["resolve", "203.0.113.53", "ip-203-0-113-41.example.org"]);
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "203.0.113.41\n", "{}", said(&found));
+    for (server, name, why) in [("203.0.113.53", "a b", "no host name"), ("nowhere", "a.test", "no address")] {
+        let refused = run(world, false, &["resolve", server, name]);
+        assert!(refused.status.code() == Some(1) && said(&refused).contains(why), "{}", said(&refused));
+    }
+}
+
+#[test]
 fn a_connection_of_the_agent_has_no_hop() {
-    let Some(world) = World::start(policy()).filter(|_| is_program()) else { return };
+    let Some(world) = World::start(policy()) else { return };
     let taken = || world.read("err").contains("router: accepts on the agent pod's own sockets");
     world.wait("the hand-over", || taken() && world.read("forwarder.log").contains("accepts connections itself"));
     let mut wire = Wire::to(&world, world.net.web_loopback.into(), 80).unwrap();
@@ -86,7 +106,7 @@ fn a_connection_of_the_agent_has_no_hop() {
 
 #[test]
 fn without_a_router_that_takes_them_connections_go_over_tcp() {
-    let Some(world) = world() else { return };
+    let Some(world) = shared() else { return };
     let pod = pod_file(world, |file| {
         file.web_loopback = [127, 0, 9, 9].into();
         file.tcp.clear();

@@ -137,7 +137,7 @@ fn expected(policy: &Policy, call: &Call, port: u16, status: &str) -> (Outcome, 
     let mut want = if decision.verdict == Verdict::Allow { "200" } else { "403" };
     let mut host = header.map_or_else(|| call.header.clone(), |name| name.to_string());
     if status == "400" {
-        // nginx itself refuses some of these paths, before it has read a Host; only on 443 is there a name by then.
+        // Some of these paths are refused before a Host is read; only on 443 is there a name by then.
         assert_eq!(reason, Reason::BadPath, "{call:?}");
         want = "400";
         host = if port == 443 { call.host.to_owned() } else { String::new() };

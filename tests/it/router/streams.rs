@@ -23,7 +23,7 @@ pub fn peak(world: &World) -> u64 {
         let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    of(world.entry_pid())
+    of(world.pid())
 }
 
 //
@@ -65,7 +65,7 @@ fn an_upload_streams_in_constant_memory() {
     let before = peak(world);
     let kept = |number: usize| {
         if number == 150 {
-            let open = std::fs::read_dir(format!("/proc/{}/fd", world.entry_pid())).unwrap().flatten();
+            let open = std::fs::read_dir(format!("/proc/{}/fd", world.pid())).unwrap().flatten();
             let files = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
             let files: Vec<_> = files.filter(|file| file.is_absolute() && !file.starts_with("/dev")).collect();
             assert!(
@@ -94,7 +94,7 @@ fn expect_continue_is_answered_when_the_head_is_decided() {
     let mut secure = Secure::to(world, HOST);
     secure.send(head("/upload", HOST)).until("100 Continue");
     assert!(String::from_utf8(secure.send("ok").rest()).unwrap().contains("\r\n\r\n2 "));
-    // nginx invites the body here too, but the answer does not wait for it.
+    // The answer does not wait for the body.
     let answer = Secure::to(world, "api.secure.test").send(head("/denied", "api.secure.test")).until("\"hint\"");
     assert!(statuses(&answer).contains(&"403"), "{answer}");
 }

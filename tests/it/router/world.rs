@@ -4,13 +4,11 @@ use std::fs::{self, File};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use sandboxc::config::Resolved;
-use sandboxc::emit;
-use sandboxc::emit::router::{forwarder_files, router_files};
+use sandboxc::emit::router::{pod_file, policy_file};
 use sandboxc::plan::SandboxNetwork;
 use sandboxc::policy::Policy;
 use sandboxc::router::PolicyFile;
@@ -41,16 +39,11 @@ impl World {
 
     /// The same, with resolvers of its own choice.
     pub fn start_with(policy: Policy, upstream_dns: &[&str]) -> Option<Self> {
-        Self::start_edited(policy, upstream_dns, |_| ())
-    }
-
-    /// The same, with faults put into the emitted files.
-    pub fn start_edited(policy: Policy, upstream_dns: &[&str], edit: impl Fn(&mut emit::File)) -> Option<Self> {
         let mut resolved = resolved();
         resolved.policy = policy;
         let resolvers = upstream_dns.iter().map(|text| text.parse().expect("an address"));
         resolved.upstream_dns = resolvers.map(sandboxc::source::Sourced::built_in).collect();
-        Self::start_resolved(&resolved, edit)
+        Self::start_resolved(&resolved)
     }
 
     /// The same, with other limits.
@@ -58,19 +51,15 @@ impl World {
         let mut resolved = resolved();
         resolved.policy = policy;
         resolved.upstream_dns = vec![sandboxc::source::Sourced::built_in("203.0.113.53".parse().expect("an address"))];
-        Self::start_changed(&resolved, |_| (), |file| limit(&mut file.limits))
+        Self::start_changed(&resolved, |file| limit(&mut file.limits))
     }
 
     /// The same, of a whole config.
-    pub fn start_resolved(resolved: &Resolved, edit: impl Fn(&mut emit::File)) -> Option<Self> {
-        Self::start_changed(resolved, edit, |_| ())
+    pub fn start_resolved(resolved: &Resolved) -> Option<Self> {
+        Self::start_changed(resolved, |_| ())
     }
 
-    fn start_changed(
-        resolved: &Resolved,
-        edit: impl Fn(&mut emit::File),
-        change: impl Fn(&mut PolicyFile),
-    ) -> Option<Self> {
+    fn start_changed(resolved: &Resolved, change: impl Fn(&mut PolicyFile)) -> Option<Self> {
         if std::env::var_os("SANDBOXC_NO_ROUTER").is_some() {
             return None;
         }
@@ -78,16 +67,19 @@ impl World {
         let plan = plan_of(resolved, &["true"]);
         let net = plan.network.clone().expect("a sandboxed network");
         let work = tempfile::tempdir().expect("a directory");
-        Self::write(work.path(), &net, &policy, edit);
-        if is_program() {
-            let mut file = emit::router::policy_file(&plan).expect("policy.json");
-            change(&mut file);
-            // These are not a pod's own user namespace but the machine's, whose limits are not for tests to set.
-            let pod = PodFile { user_namespaces: true, ..emit::router::pod_file(&plan).expect("pod.json") };
-            let put = |name: &str, text: Vec<u8>| fs::write(work.path().join(name), text).expect("a file");
-            put("router/policy.json", serde_json::to_vec_pretty(&file).expect("JSON"));
-            put("forwarder/pod.json", serde_json::to_vec_pretty(&pod).expect("JSON"));
-        }
+        // The services run as uid 990.
+        fs::set_permissions(work.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("permissions");
+        let mut file = policy_file(&plan).expect("policy.json");
+        change(&mut file);
+        // These are not a pod's own user namespace but the machine's, whose limits are not for tests to set.
+        let pod = PodFile { user_namespaces: true, ..pod_file(&plan).expect("pod.json") };
+        let put = |name: &str, text: Vec<u8>| {
+            let path = work.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(path, text).expect("a file");
+        };
+        put("router/policy.json", serde_json::to_vec_pretty(&file).expect("JSON"));
+        put("forwarder/pod.json", serde_json::to_vec_pretty(&pod).expect("JSON"));
         super::mint::mint(work.path(), &policy);
         let holders = [hold_namespace(), hold_namespace()];
         let [router, agent] = [0, 1].map(|i| namespace_of(&holders[i]));
@@ -98,25 +90,10 @@ impl World {
         Some(world)
     }
 
-    fn write(work: &Path, net: &SandboxNetwork, policy: &Policy, edit: impl Fn(&mut emit::File)) {
-        // The services run as uid 990.
-        fs::set_permissions(work, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("permissions");
-        let files = router_files(net, policy).expect("router files").into_iter();
-        for mut file in files.chain(forwarder_files(net, true).expect("forwarder files")) {
-            edit(&mut file);
-            let path = work.join(&file.path);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-            fs::write(path, file.text).expect("a file");
-        }
-    }
-
     fn wait_until_ready(&self) {
         self.wait("the router's start", || self.read("started").contains("started"));
         self.wait("the router", || self.read("err").contains("router: ready\n"));
         self.wait("the internet", || self.read("upstream.out").contains("ready"));
-        if !is_program() {
-            self.is_ready();
-        }
         // Looked up, not tried: a connection would be the first line of the log.
         let tables = format!("/proc/{}/net/tcp", self.children[2].id());
         let [a, b, c, d] = self.net.web_loopback.octets();
@@ -124,29 +101,12 @@ impl World {
         self.wait("the forwarder", || fs::read_to_string(&tables).is_ok_and(|table| table.contains(&listener)));
     }
 
-    fn is_ready(&self) {
-        let status = self.contained(&["/bin/sh", "/etc/sandboxc/entry.sh", "ready"]).status().expect("nsenter");
-        assert!(status.success(), "entry.sh ready: {status}\n{}", self.diagnostics());
-    }
-
-    /// A command inside the router container.
-    pub fn contained(&self, command: &[&str]) -> Command {
-        let entry = self.entry_pid().to_string();
-        let mut nsenter = Command::new("nsenter");
-        nsenter.args(["--target", &entry, "--mount", "--net", "--pid", "--root", "--wd", "--"]);
-        nsenter.args(["setpriv", "--reuid=990", "--regid=990", "--clear-groups", "--"]);
-        nsenter.args(command);
-        nsenter
-    }
-
-    /// The entry script's process, as this machine counts.
-    pub fn entry_pid(&self) -> u32 {
+    /// The router's process, as this machine counts.
+    pub fn pid(&self) -> u32 {
         let mut found = None;
-        self.wait("entry.sh", || {
-            found = descendants(self.children[0].id()).into_iter().find(|pid| {
-                let line = command_line(*pid);
-                line.starts_with("/bin/sh /etc/sandboxc/entry.sh ") || line.contains("sandboxc-router router ")
-            });
+        self.wait("the router's process", || {
+            let mut all = descendants(self.children[0].id()).into_iter();
+            found = all.find(|pid| command_line(*pid).contains("sandboxc-router router "));
             let ended = self.read("router.exit");
             assert!(ended.is_empty(), "the router ended with {ended}{}", self.diagnostics());
             found.is_some()
@@ -244,11 +204,6 @@ impl Drop for World {
     }
 }
 
-/// The router program instead of nginx.
-pub fn is_program() -> bool {
-    std::env::var_os("SANDBOXC_IT_NGINX").is_none()
-}
-
 /// A process that holds a network namespace until its standard input ends.
 fn hold_namespace() -> Child {
     let child = Command::new("unshare")
@@ -279,8 +234,7 @@ fn boot(work: &Path, net: &SandboxNetwork, [router, agent]: &[Child; 2]) -> Chil
         .args(["--", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--", "sh"])
         .arg(here.join("boot.sh"))
         .env("here", &here)
-        .env("root", root())
-        .env("program", if is_program() { env!("CARGO_BIN_EXE_sandboxc-router") } else { "" })
+        .env("program", env!("CARGO_BIN_EXE_sandboxc-router"))
         .env("work", work)
         .env("agent", agent.id().to_string())
         .env("router_address", net.router_address.to_string())
@@ -290,47 +244,6 @@ fn boot(work: &Path, net: &SandboxNetwork, [router, agent]: &[Child; 2]) -> Chil
         .stdin(Stdio::piped())
         .spawn()
         .expect("nsenter (util-linux)")
-}
-
-/// The router image's root file system: `SANDBOXC_ROUTER_ROOT`, or what `tests/host/host build` made, unpacked once.
-fn root() -> PathBuf {
-    static UNPACK: Mutex<()> = Mutex::new(());
-    if let Some(root) = std::env::var_os("SANDBOXC_ROUTER_ROOT") {
-        return root.into();
-    }
-    let build = build();
-    let _guard = UNPACK.lock().unwrap_or_else(PoisonError::into_inner);
-    let root = build.join("router-root");
-    if !root.exists() {
-        let new = tempfile::tempdir_in(&build).expect("a directory").keep();
-        fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("permissions");
-        let tar = build.join("root/srv/images/router.tar");
-        let status = Command::new("tar").arg("-xf").arg(tar).arg("-C").arg(&new).status().expect("tar");
-        assert!(status.success(), "unpacking the router's root");
-        for mount_point in ["dev", "proc", "tmp", "etc/sandboxc"] {
-            fs::create_dir_all(new.join(mount_point)).expect("a mount point");
-        }
-        fs::rename(&new, &root).expect("a name");
-    }
-    fs::create_dir_all(root.join("run/sandboxc")).expect("a mount point");
-    root
-}
-
-/// The newest of what `tests/host/host build` made; `root` in it is the test host's own root file system.
-pub fn build() -> PathBuf {
-    let cache = std::env::var_os("SANDBOXC_TESTHOST_DIR").map_or_else(default_cache, PathBuf::from).join("trixie");
-    let builds = fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path());
-    let with_image = builds.filter(|build| build.join("root/srv/images/router.tar").exists());
-    let newest = with_image.max_by_key(|build| fs::metadata(build).and_then(|m| m.modified()).ok());
-    newest.unwrap_or_else(|| {
-        panic!("no router root under {}: run `tests/host/host build`, or set SANDBOXC_NO_ROUTER=1", cache.display())
-    })
-}
-
-fn default_cache() -> PathBuf {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).expect("HOME");
-    base.join("sandboxc/testhost")
 }
 
 fn inside<T: Send>(namespace: &File, body: impl FnOnce() -> T + Send) -> T {
