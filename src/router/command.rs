@@ -1,4 +1,4 @@
-//! The command line: one mode for each container, and two for whoever looks in from outside.
+//! The command line: one mode for each container, and modes for checks from outside.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ const USAGE: &str = "usage: sandboxc-router router [POLICY.JSON SECRETS [SOCKET]
 /// How long `ready` waits.
 const READY: Duration = Duration::from_secs(10);
 
-/// A process that SIGTERM ends exits so.
+/// The exit code of a process that SIGTERM ends.
 pub const TERMINATED: u8 = 143;
 
-/// What a signal does until a mode has its own way to end: PID 1 would ignore it otherwise, and podman would wait ten
-/// seconds before it kills.
+/// What a signal does until a mode handles it: PID 1 would otherwise ignore it, and podman would wait ten seconds
+/// before it kills the container.
 #[derive(Clone, Debug)]
 pub struct Early(Arc<AtomicBool>);
 
 impl Early {
-    /// SIGTERM and SIGINT end the process from now on.
+    /// From now on, SIGTERM and SIGINT end the process.
     fn install() -> std::io::Result<Self> {
         let armed = Arc::new(AtomicBool::new(true));
         for signal in [SIGTERM, SIGINT] {
@@ -41,13 +41,13 @@ impl Early {
         Ok(Self(armed))
     }
 
-    /// The mode sees to signals itself from now on.
+    /// From now on, the mode handles signals itself.
     pub fn disarm(&self) {
         self.0.store(false, Ordering::SeqCst);
     }
 }
 
-/// Runs what the arguments ask for; the code that the process ends with.
+/// Runs the mode in the arguments, and returns the exit code.
 pub fn main() -> u8 {
     let early = match Early::install() {
         Ok(early) => early,

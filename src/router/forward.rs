@@ -1,8 +1,8 @@
-//! The forwarder: listens on loopback addresses of the agent's pod, where allowed names lead, and brings what comes to the
-//! router. It decides nothing.
+//! The forwarder: listens on the loopback addresses of the agent's pod that allowed names resolve to, and passes
+//! connections to the router. It decides nothing.
 //!
-//! At best it hands its sockets over, and connections have no hop here. Where it cannot (the pods are on two machines, or a
-//! security module forbids it) it accepts by itself and dials the router. It says which.
+//! If possible, it hands its sockets over, so that there is no hop. Otherwise (the pods are on two machines, or a
+//! security module forbids it), it accepts connections itself and dials the router. It logs which.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
@@ -25,24 +25,24 @@ use super::run::{listen, note, raise_limit, say};
 use super::worker::{keep_alive, plain};
 use super::{gate, handover};
 
-/// What a gate at the head of the forwarder prints once everything listens; whoever waits for the pod reads it.
+/// What a gate at the start of the forwarder prints once everything is listening. Whoever waits for the pod reads it.
 const PASSED: &[u8] = b"gate: passed\n";
 
-/// Connections at once; as many as the router takes.
+/// The maximum number of connections, which is the router's.
 const CONNECTIONS: u32 = 4096;
 
 /// How long the router may take to accept.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Longer than any of the router's own, which decides when a connection is idle.
+/// Longer than the router's own limits, so that the router decides when a connection is idle.
 const SILENCE: Duration = Duration::from_secs(3600);
 
-/// How often handing over is tried before TCP is all there is, and after which pause each time: a router that starts
-/// again needs a moment.
+/// How often handing over is tried before only TCP is used, and the pauses in between: a router that restarts needs a
+/// moment.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where everything lies.
+/// The paths of files.
 #[derive(Clone, Debug)]
 pub struct Paths {
     /// `pod.json`.
@@ -63,7 +63,7 @@ pub fn read(path: &Path) -> Result<PodFile, String> {
     PodFile::read("pod.json", &text)
 }
 
-/// Runs until a signal ends the process; the code that it ends with otherwise.
+/// Runs until a signal ends the process; otherwise returns the exit code.
 pub fn main(paths: &Paths, gated: bool) -> u8 {
     let file = match read(&paths.pod) {
         Ok(file) => file,
@@ -107,7 +107,7 @@ fn run(file: &PodFile, paths: &Paths, gated: bool) -> Result<(), String> {
     LocalSet::new().block_on(&runtime, serve(file.router, &leads, &listeners, watched))
 }
 
-/// All of them, each with the router's port that it leads to.
+/// All listeners, each with the router's port that it leads to.
 fn bind(planned: &Listeners) -> Result<(Vec<u16>, Vec<TcpListener>), String> {
     let one = |(at, port): (&SocketAddrV4, &u16)| match listen(*at) {
         Ok(listener) => Ok((*port, listener)),
@@ -125,7 +125,7 @@ fn shared(runtime: &tokio::runtime::Runtime, listeners: Vec<TcpListener>) -> Res
     listeners.into_iter().map(one).collect::<Result<_, _>>().map_err(|error| error.to_string())
 }
 
-/// Hands the listeners over for as long as somebody takes them, and tells whether they are.
+/// Hands the listeners over as long as a router takes them, and tracks whether one does.
 fn hand_over(router: &Path, plan: &str, listeners: &[Shared], handed: &watch::Sender<bool>) {
     let mut tries = 0;
     loop {
@@ -148,7 +148,7 @@ fn hand_over(router: &Path, plan: &str, listeners: &[Shared], handed: &watch::Se
     }
 }
 
-/// Accepts whenever nobody else does.
+/// Accepts connections while no router does.
 async fn serve(
     router: Ipv4Addr,
     leads: &[u16],
@@ -161,7 +161,7 @@ async fn serve(
         for (port, listener) in leads.iter().zip(listeners) {
             accepting.spawn_local(accept(Arc::clone(listener), SocketAddr::from((router, *port)), budget.clone()));
         }
-        // The sender is gone where handing over was given up.
+        // The sender is gone if handing over was given up.
         if handed.wait_for(|handed| *handed).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -179,7 +179,7 @@ async fn accept(listener: Shared, router: SocketAddr, budget: Budget) {
         let client = match listener.accept().await {
             Ok((client, _)) => client,
             Err(error) => {
-                // Out of descriptors: whoever waits is served when others have ended.
+                // No descriptors are left; whoever waits is served when other connections have ended.
                 if STARVED.pass().is_some() {
                     say(&format!("forwarder: connections wait: {error}"));
                 }
@@ -198,7 +198,7 @@ async fn accept(listener: Shared, router: SocketAddr, budget: Budget) {
     }
 }
 
-/// One connection, for as long as it is held.
+/// A connection, for as long as it lasts.
 async fn forward(client: TcpStream, router: SocketAddr, _held: Held) {
     let dial = async { TcpSocket::new_v4()?.connect(router).await };
     // A router that does not accept has ended, and the session ends with it.

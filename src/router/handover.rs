@@ -1,9 +1,10 @@
-//! Listening sockets on their way from the forwarder to the router, by a unix socket in a volume that these two share.
+//! Hands listening sockets from the forwarder to the router, through a unix socket in a volume that only these two
+//! share.
 //!
-//! A socket belongs to the network namespace in which it was made, so a router that accepts on the agent pod's sockets
-//! serves the agent without a hop between them. The connection over which they came is a lease: when it ends, the router
-//! drops them, since they keep the other namespace alive. Only the forwarder mounts the volume, never the agent, and what
-//! comes is looked at all the same.
+//! A socket belongs to the network namespace in which it was created, so a router that accepts on the agent pod's
+//! sockets serves the agent without a hop in between. The connection over which they came is a lease: when it ends, the
+//! router closes them, since they keep the other namespace alive. Only the forwarder mounts the volume, never the
+//! agent, and the router checks the sockets nevertheless.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -28,23 +29,23 @@ use super::pod_file::Listeners;
 /// The router's socket in the shared volume.
 pub const SOCKET: &str = "/run/handover/router";
 
-/// Sockets in one message (`SCM_MAX_FD` is 253, unix(7)).
+/// The number of sockets in a message (`SCM_MAX_FD` is 253, unix(7)).
 const BATCH: usize = 128;
 
-/// Bytes of a message; what it says is short.
+/// The maximum size of a message, which is short.
 const MESSAGE: usize = 256;
 
 /// How long either side waits for the other while sockets are handed over.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a message begins with.
+/// The beginning of a message.
 const PLAN: &[u8] = b"plan ";
 const SOCKETS: &[u8] = b"sockets";
 const END: &[u8] = b"end";
 const TAKEN: &[u8] = b"taken";
 const REFUSED: &[u8] = b"refused: ";
 
-/// The router's end, waiting for a forwarder.
+/// The router's end, which waits for a forwarder.
 #[derive(Debug)]
 pub struct Counter {
     socket: OwnedFd,
@@ -53,22 +54,22 @@ pub struct Counter {
 /// Sockets that a forwarder has handed over, each with the router's port that it stands for.
 #[derive(Debug)]
 pub struct Handed {
-    /// All that were planned.
+    /// All planned sockets.
     pub listeners: Vec<(u16, TcpListener)>,
-    /// Holds for as long as the forwarder does.
+    /// Valid as long as the forwarder is.
     pub lease: Lease,
 }
 
-/// The connection that sockets came over, or went.
+/// The connection over which sockets were handed over.
 #[derive(Debug)]
 pub struct Lease {
     stream: OwnedFd,
 }
 
 impl Lease {
-    /// Waits for the other side's end.
+    /// Waits for the other side to close it.
     pub fn wait(self) {
-        // Whatever it says or fails with, it is over: after the handover nobody has anything to say.
+        // Any message or error also ends it: after the handover, neither side has anything to send.
         let mut buffer = [0; 1];
         while rustix::io::retry_on_intr(|| rustix::net::recv(&self.stream, &mut buffer, RecvFlags::empty()))
             == Err(Errno::AGAIN)
@@ -77,7 +78,7 @@ impl Lease {
 }
 
 impl Counter {
-    /// Makes the socket at `path`, in the place of one that a router before this has left.
+    /// Creates the socket at `path`, and replaces one that a previous router left.
     pub fn open(path: &Path) -> io::Result<Self> {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -92,11 +93,11 @@ impl Counter {
         Ok(Self { socket })
     }
 
-    /// Waits for a forwarder and takes what it hands over, if that is just what is planned. The reason for a refusal is told
-    /// to both.
+    /// Waits for a forwarder and takes its sockets if they are exactly those that were planned. Both sides learn the
+    /// reason for a refusal.
     ///
     /// # Errors
-    /// A clause. The next forwarder can be waited for.
+    /// A clause. The caller can wait for the next forwarder.
     pub fn take(&self, plan: &str, planned: &Listeners) -> Result<Handed, String> {
         let stream = rustix::io::retry_on_intr(|| accept_with(&self.socket, SocketFlags::CLOEXEC))
             .map_err(|error| format!("accepting: {error}"))?;
@@ -136,7 +137,7 @@ fn receive(stream: &OwnedFd, plan: &str, planned: &Listeners) -> Result<Vec<(u16
     }
 }
 
-/// A listening TCP socket on one of the planned addresses that has not come yet.
+/// A listening TCP socket on a planned address that has not been handed over yet.
 fn checked(fd: OwnedFd, left: &mut Listeners) -> Result<(u16, TcpListener), String> {
     let what = |error: Errno| format!("a socket that cannot be looked at: {error}");
     let listens = sockopt::socket_acceptconn(&fd).map_err(what)?;
@@ -153,15 +154,15 @@ fn checked(fd: OwnedFd, left: &mut Listeners) -> Result<(u16, TcpListener), Stri
     Ok((port, listener))
 }
 
-/// Hands listeners over; the lease holds for as long as the router has them.
+/// Hands listeners over. The lease is valid as long as the router has them.
 ///
 /// # Errors
-/// A clause; the listeners are the caller's still.
+/// A clause; the caller still has the listeners.
 pub fn offer(path: &Path, plan: &str, listeners: &[impl AsFd]) -> Result<Lease, String> {
     let stream = connect_to(path).map_err(|error| error.to_string())?;
     let failed = |error: io::Error| format!("handing over: {error}");
     let sent = send_all(&stream, plan, listeners);
-    // A router that refuses does not read on, and says why.
+    // A router that refuses stops reading, and sends the reason.
     let answer = next(&stream);
     if let Some(why) = answer.as_ref().ok().and_then(|(answer, _)| answer.strip_prefix(REFUSED)) {
         return Err(format!("the router says: {}", String::from_utf8_lossy(why)));
@@ -206,21 +207,21 @@ fn send(stream: &OwnedFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<
         match sendmsg(stream, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL) {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
-            // More on their way than this user may have; the router is taking them.
+            // More descriptors in flight than this user may have; the router is taking them.
             Err(Errno::TOOMANYREFS) => std::thread::sleep(Duration::from_millis(1)),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// The next message with its descriptors; those that do not fit are closed by the kernel, and the message is refused.
+/// The next message with its descriptors. The kernel closes those that do not fit, and the message is refused.
 fn next(stream: &OwnedFd) -> Result<(Vec<u8>, Vec<OwnedFd>), String> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(BATCH))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut buffer = vec![0; MESSAGE];
     let received = loop {
         match recvmsg(stream, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::CMSG_CLOEXEC) {
-            // A side that ended with messages unread says so once, before its own last message.
+            // A side that closed with unread messages reports that once, before its own last message.
             Err(Errno::INTR | Errno::CONNRESET) => {}
             Err(Errno::AGAIN) => return Err("the other side says nothing".to_owned()),
             other => break other.map_err(|error| error.to_string())?,

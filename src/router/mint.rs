@@ -1,8 +1,8 @@
-//! Certificates for inspected hosts, made at the handshake by the session's CA.
+//! Certificates for inspected hosts, created at the handshake by the session's CA.
 //!
-//! The CA's key is in the router's memory and in the session's own, never on a disk. Whoever had it could speak for the
-//! names that the CA's constraints permit, towards this session's agent alone; the router holds what those hosts are
-//! asked with anyway.
+//! The CA's key is in the router's memory and in the session's materials, never on a disk. With it, an attacker could
+//! impersonate the names that the CA's constraints permit, towards this session's agent only. The router has the
+//! credentials for those hosts anyway.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,22 +19,22 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// Leaves that are remembered.
+/// The number of cached leaves.
 const MOST: usize = 1024;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a client's clock may be behind.
+/// How far a client's clock may be behind.
 const BACK_DATED: Duration = DAY;
 
-/// Longer than a session that was forgotten, and less than what clients take offence at (Apple: 825 days).
+/// Longer than a forgotten session, and shorter than clients accept (Apple: 825 days).
 const VALID: Duration = Duration::from_secs(365 * DAY.as_secs());
 
 /// The session's CA.
 pub struct Mint {
     issuer: Issuer<'static, KeyPair>,
     ca: CertificateDer<'static>,
-    /// One for all leaves, which nobody but this process ever has.
+    /// One key for all leaves, which never leaves this process.
     key: KeyPair,
     signer: Arc<dyn rustls::sign::SigningKey>,
     leaves: Mutex<HashMap<String, Arc<CertifiedKey>>>,
@@ -47,7 +47,7 @@ impl fmt::Debug for Mint {
 }
 
 impl Mint {
-    /// Reads the CA's certificate and key, both PEM in one text.
+    /// An interim response.
     pub fn read(pem: &[u8]) -> Result<Self, String> {
         let ca = CertificateDer::from_pem_slice(pem).map_err(|_| "it has no certificate".to_owned())?.into_owned();
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "it has no private key".to_owned())?;
@@ -65,7 +65,7 @@ impl Mint {
         Ok(Self { issuer, ca, key, signer, leaves: Mutex::default() })
     }
 
-    /// Makes a leaf and has a client's verifier look at it.
+    /// Creates a leaf and lets a client's verifier check it.
     pub fn check(&self, name: &str) -> Result<(), String> {
         let leaf = self.make(name).ok_or("it cannot sign")?;
         let mut roots = rustls::RootCertStore::empty();
@@ -105,10 +105,10 @@ impl Mint {
         let epoch = date_time_ymd(1970, 1, 1);
         params.not_before = epoch + since.saturating_sub(BACK_DATED);
         params.not_after = epoch + since + VALID;
-        // No common name: clients that still read one would hold it against the CA's name constraints.
+        // How a request ended.
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "sandboxc session");
-        // Explicit, so that it has a key identifier too.
+        // Set explicitly, so that the certificate gets a key identifier.
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -126,7 +126,7 @@ impl ResolvesServerCert for Mint {
     }
 }
 
-/// The subject of a certificate, of which each part is one text (RFC 5280 4.1.2.4).
+/// The subject of a certificate whose parts are single texts (RFC 5280 4.1.2.4).
 fn subject(ca: &CertificateDer<'_>) -> Option<DistinguishedName> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(ca.clone()).ok()?;
@@ -159,7 +159,7 @@ fn subject(ca: &CertificateDer<'_>) -> Option<DistinguishedName> {
     Some(name)
 }
 
-/// One value of DER: tag, content, what follows.
+/// A value of DER: tag, content, and the rest.
 fn tlv(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let [tag, length, rest @ ..] = bytes else { return None };
     let (length, rest) = match length {
@@ -172,7 +172,8 @@ fn tlv(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, content, rest))
 }
 
-/// The subject key identifier, which leaves repeat as their authority's (RFC 5280 4.2.1.2).
+/// A request that changes nothing and has no body may be sent twice, since its connection may have been closed when it
+/// was sent.
 fn key_identifier(ca: &[u8]) -> Option<Vec<u8>> {
     let oid = [6, 3, 0x55, 0x1d, 0x0e];
     let at = ca.windows(oid.len()).position(|window| window == oid)?;

@@ -1,4 +1,4 @@
-//! The router's process: reads what it enforces, listens, serves, ends.
+//! The router's process: reads what it enforces, listens, serves, and ends.
 
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
@@ -24,23 +24,23 @@ use super::upstream::Dialer;
 use super::worker::{Listener, Port, Shared, Worker, accept};
 use super::{handover, taken, tls};
 
-/// Threads that serve.
+/// The number of threads that serve.
 const THREADS: usize = 2;
 
 /// How long the end waits for tokens to be revoked.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Connections that wait for their turn, for each listener.
+/// The backlog of each listener.
 const BACKLOG: i32 = 1024;
 
-/// Where everything lies.
+/// The paths of files.
 #[derive(Clone, Debug)]
 pub struct Paths {
     /// `policy.json`.
     pub policy: PathBuf,
     /// The session's secrets.
     pub secrets: PathBuf,
-    /// Where a forwarder hands sockets over, if it may.
+    /// Where a forwarder may hand sockets over.
     pub handover: Option<PathBuf>,
 }
 
@@ -54,7 +54,7 @@ impl Default for Paths {
     }
 }
 
-/// Everything that is read before anything listens.
+/// Everything that is read before listening.
 pub struct Prepared {
     /// For all threads.
     pub shared: Arc<Shared>,
@@ -62,7 +62,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Reads the policy and the session's secrets. What is missing is an error: nothing is let past instead.
+    /// Reads the policy and the session's secrets. If something is missing, that is an error: nothing is permitted
+    /// instead.
     pub fn read(paths: &Paths, log: Log) -> Result<Self, String> {
         let file = read(&paths.policy)?;
         let secret = |name: &str| paths.secrets.join(name);
@@ -143,7 +144,7 @@ pub fn bind(file: &PolicyFile) -> Result<(Vec<Listener>, NameSockets), String> {
     Ok((all, NameSockets { udp, tcp: listen(named).map_err(failed)? }))
 }
 
-/// Where the agent's name server is asked.
+/// The sockets of the agent's name server.
 #[derive(Debug)]
 pub struct NameSockets {
     udp: std::net::UdpSocket,
@@ -160,12 +161,12 @@ pub(super) fn listen(address: SocketAddrV4) -> std::io::Result<std::net::TcpList
     Ok(socket.into())
 }
 
-/// Web ports are served by every thread, named ports by one each, since there may be thousands.
+/// All threads serve web ports. Each named port is served by one thread, since there may be thousands.
 pub(super) fn is_served_by(number: usize, port: &Port, thread: usize) -> bool {
     !matches!(port, Port::Tcp(_)) || number % THREADS == thread
 }
 
-/// Serves listeners on threads of its own until `ending` says true.
+/// Serves listeners on separate threads until `ending` returns true.
 pub fn serve(
     prepared: &Prepared,
     (listeners, names): (Vec<Listener>, NameSockets),
@@ -202,7 +203,7 @@ pub fn serve(
                     tokio::task::spawn_local(taken::serve(Rc::clone(&worker), thread, taken));
                 }
                 let _ = ending.wait_for(|ends| *ends).await;
-                // Tokens end with the session.
+                // Tokens are revoked with the session.
                 if let Some(minting) = minting {
                     let _ = tokio::time::timeout(FAREWELL, minting).await;
                 }
@@ -236,7 +237,7 @@ fn start(worker: &Rc<Worker>, listeners: Vec<Listener>, first: Option<(NameSocke
     });
 }
 
-/// Mints tokens of GitHub Apps, renews them, and revokes them at the end.
+/// Requests tokens of GitHub Apps, renews them, and revokes them at the end.
 fn keep_tokens(worker: &Rc<Worker>, mut ending: watch::Receiver<bool>) -> tokio::task::JoinHandle<()> {
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
@@ -247,7 +248,7 @@ fn keep_tokens(worker: &Rc<Worker>, mut ending: watch::Receiver<bool>) -> tokio:
     })
 }
 
-/// Answers what the agent resolves.
+/// Serves the agent's DNS queries.
 fn serve_names(shared: &Arc<Shared>, sockets: NameSockets) {
     let NameSockets { udp, tcp } = sockets;
     let (Ok(udp), Ok(tcp)) = (tokio::net::UdpSocket::from_std(udp), tokio::net::TcpListener::from_std(tcp)) else {
@@ -264,7 +265,7 @@ fn serve_names(shared: &Arc<Shared>, sockets: NameSockets) {
     });
 }
 
-/// A name that was refused, as a line.
+/// The log line of a refused name.
 #[derive(serde::Serialize)]
 struct NameLine<'a> {
     ts: Stamp,
@@ -282,19 +283,19 @@ pub fn say(line: &str) {
     use std::io::Write as _;
     let mut text = line.to_owned();
     text.push('\n');
-    // Nobody may be there to read it.
+    // There may be no reader.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Two descriptors for each connection, and one for each listener: as many as may be.
+/// Two descriptors for each connection, and one for each listener: raises the limit as far as possible.
 pub(super) fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // What cannot be raised stays; connections beyond it wait.
+    // If the limit cannot be raised, connections beyond it wait.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Runs until SIGTERM or SIGINT; the code that the process ends with.
+/// Runs until SIGTERM or SIGINT, and returns the exit code.
 pub fn main(paths: &Paths, early: &Early) -> u8 {
     match run(paths, early) {
         Ok(code) => code,
@@ -305,7 +306,7 @@ pub fn main(paths: &Paths, early: &Early) -> u8 {
     }
 }
 
-/// Everything is open that will be: what is left is to read a new policy.
+/// Everything is open by now; only a new policy is read later.
 fn give_up(paths: &Paths) -> Result<(), String> {
     keep_capabilities(CapabilitySet::empty()).map_err(|error| format!("giving up capabilities: {error}"))?;
     let read = paths.policy.parent().map(Path::to_owned).into_iter().collect();

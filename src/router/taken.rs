@@ -1,4 +1,4 @@
-//! Listeners that a forwarder has handed over, served by all threads for as long as its lease holds.
+//! Listeners that a forwarder has handed over. All threads serve them as long as the lease is valid.
 
 use std::io;
 use std::path::Path;
@@ -13,10 +13,10 @@ use super::policy_file::PolicyFile;
 use super::run::{is_served_by, note, say};
 use super::worker::{Listener, Port, Worker, accept};
 
-/// What has been handed over, for each thread to look at; nothing as long as nobody has.
+/// The handed-over listeners, for each thread to check; empty as long as there are none.
 pub(super) type Watch = watch::Receiver<Arc<Vec<Listener>>>;
 
-/// Takes what forwarders hand over, one after the other, on a thread of its own.
+/// Takes sockets from forwarders, one after the other, on a separate thread.
 pub(super) fn start(counter: Counter, file: Arc<PolicyFile>) -> io::Result<Watch> {
     let (now, watched) = watch::channel(Arc::default());
     let planned = file.pod_listeners();
@@ -25,7 +25,7 @@ pub(super) fn start(counter: Counter, file: Arc<PolicyFile>) -> io::Result<Watch
             match counter.take(&file.plan, &planned) {
                 Ok(Handed { listeners, lease }) => {
                     let listeners = listeners.into_iter().filter_map(|(port, socket)| {
-                        // Whoever reaches a loopback address of the agent's pod is the agent.
+                        // Only the agent can reach a loopback address of its pod.
                         Some(Listener { socket, port: port_of(&file, port)?, only: None })
                     });
                     now.send_replace(Arc::new(listeners.collect()));
@@ -36,7 +36,7 @@ pub(super) fn start(counter: Counter, file: Arc<PolicyFile>) -> io::Result<Watch
                 }
                 Err(error) => {
                     note(&format!("router: takes no sockets over: {error}"));
-                    // Should accepting itself fail, and go on failing.
+                    // In case accepting fails repeatedly.
                     std::thread::sleep(std::time::Duration::from_millis(100));
                 }
             }
@@ -45,7 +45,7 @@ pub(super) fn start(counter: Counter, file: Arc<PolicyFile>) -> io::Result<Watch
     Ok(watched)
 }
 
-/// Opens the counter where there is a volume for it.
+/// Creates the socket if the volume exists.
 pub(super) fn open(path: &Path) -> Option<Counter> {
     match Counter::open(path) {
         Ok(counter) => Some(counter),
@@ -64,7 +64,7 @@ fn port_of(file: &PolicyFile, port: u16) -> Option<Port> {
     }
 }
 
-/// Accepts on a thread's part of what is handed over at the moment.
+/// Accepts on a thread's share of the listeners that are currently handed over.
 pub(super) async fn serve(worker: Rc<Worker>, thread: usize, mut watched: Watch) {
     loop {
         let now = watched.borrow_and_update().clone();

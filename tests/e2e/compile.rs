@@ -1,4 +1,4 @@
-//! What is compiled: the same bytes everywhere, closed when a step is forgotten, and runnable without sandboxc.
+//! Compiled manifests: deterministic, safe if a step is forgotten, and usable without sandboxc.
 
 use std::fs;
 use std::io::Write as _;
@@ -26,15 +26,15 @@ pub fn sh(script: &str, input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may end without reading all of it.
+    // It may exit without reading everything.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
 
-/// A manifest that is being applied by hand; taken down when dropped.
+/// A manifest that is applied by hand; removed when dropped.
 pub struct Applied {
     pub manifest: String,
-    /// The hash that all its names carry.
+    /// The hash in all its names.
     pub hash: String,
 }
 
@@ -45,7 +45,7 @@ impl Applied {
         Self { manifest, hash }
     }
 
-    /// The lines of the recipe in the header.
+    /// The commands in the header that apply it.
     pub fn recipe(&self) -> Vec<&str> {
         let lines: Vec<&str> = self
             .manifest
@@ -58,7 +58,7 @@ impl Applied {
         lines
     }
 
-    /// And of how to take it down.
+    /// The commands in the header that remove it.
     pub fn removal(&self) -> Vec<&str> {
         let after = self.manifest.split("# Remove (not with").nth(1).unwrap();
         after.lines().skip(1).map_while(|line| line.strip_prefix("#   ")).collect()
@@ -68,7 +68,7 @@ impl Applied {
         format!("sandboxc-{}-{session}-agent", self.hash)
     }
 
-    /// Names of what podman has of it.
+    /// The names of its objects in podman.
     fn left(&self) -> String {
         left(&self.hash)
     }
@@ -153,7 +153,7 @@ fn the_plain_pipe_without_a_network_never_starts_the_agent() {
     let state = podman(&["inspect", "--format", "{{.State.Status}} {{.State.StartedAt}}", &applied.agent(&session)]);
     assert!(state.starts_with("created 0001-01-01"), "{state}");
     assert!(!sandbox.repo().join("started").exists());
-    // Starting the pod by hand meets the same gate, also after its forwarder as the recipe has it.
+    // Starting the pod by hand meets the same gate, also after its forwarder has started.
     let pod = applied.agent(&session).trim_end_matches("-agent").to_owned();
     for line in [format!("podman pod start {pod}"), format!("podman start {pod}-forwarder; podman pod start {pod}")] {
         assert_ne!(sh(&line, "").status.code(), Some(0), "{line}");
@@ -169,7 +169,7 @@ fn the_plain_pipe_without_a_network_never_starts_the_agent() {
 fn the_recipe_in_the_header_is_the_sandbox() {
     let sandbox = Sandbox::new();
     let session = unique();
-    // At once: the command runs when the router has its way out.
+    // The command starts as soon as the router is ready.
     let script = "curl -sS https://api.example.com/ || exit 9; \
                   curl -s http://denied.example.com/; echo $?; touch started; exit 3";
     let applied = Applied::new(compile(&sandbox, &["--session", &session, "--", "sh", "-c", script]));
@@ -190,7 +190,7 @@ fn the_recipe_in_the_header_is_the_sandbox() {
     assert!(podman(&["volume", "ls", "--format", "{{.Name}}"]).lines().any(|name| name.starts_with("sandboxc-home-")));
 }
 
-/// Writes the script target somewhere and runs it with nothing else around.
+/// Writes the script target and runs it with nothing else in its environment.
 fn run_script(sandbox: &Sandbox, session: &str, command: &[&str]) -> (Output, String) {
     let args = [&["--target", "script", "--session", session, "--"], command].concat();
     let script = compile(sandbox, &args);
@@ -246,7 +246,7 @@ fn a_script_that_cannot_set_the_sandbox_up_ends_with_125_and_leaves_nothing() {
     assert_eq!(left(&hash), "");
 }
 
-/// Up to 24 pieces of what shells, YAML readers, podman and unit files take for something else.
+/// Up to 24 pieces of text that shells, YAML parsers, podman and unit files treat specially.
 fn nasty(random: &mut Random) -> String {
     const WORDS: &str = r#"$ $$ $(HOME) ${HOME} $(X) `id` " ' \ \\ \n % %h %% # : - { } [ ] , &a *a !env !!str | > ? @ ~ null yes 0x1f
         1e3 1:20 2020-01-01 --- ... = ; é ✓ 😀 -Xmx512m {"a":["b",null]} << END_OF_MANIFEST abc"#;
@@ -260,7 +260,7 @@ fn nasty(random: &mut Random) -> String {
     }
 }
 
-/// A double-quoted YAML scalar in plain ASCII: hidden characters may only be written as escapes.
+/// A double-quoted YAML scalar in ASCII: hidden characters must be written as escapes.
 fn quoted(text: &str) -> String {
     let escape = |c: char| match c {
         '"' | '\\' => format!("\\{c}"),

@@ -1,4 +1,4 @@
-//! Allowed names that resolve to addresses where no sandbox may go.
+//! Allowed names that resolve to addresses that sandboxes must not reach.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::harness::{SERVER, Sandbox, internet_log, internet_log_end};
 
 const NAMES: [&str; 6] = ["private", "loop", "meta", "hostsvc", "cgnat", "mixed"];
 
-/// Every name on the web and on a named port, from this file's probes.
+/// Connects to each name on web ports and on a named port.
 const PROBE: &str = r#"
 out = {}
 for name in ("private", "loop", "meta", "hostsvc", "cgnat", "mixed"):
@@ -47,7 +47,7 @@ fn an_allowed_name_that_leads_to_a_special_address_is_refused() {
 
 #[test]
 fn private_true_opens_private_addresses_but_never_the_hosts_own() {
-    // Only the server may say `private`; the repo's wish is a stranger's.
+    // The repo file is a stranger's, so `private` needs the server file.
     let entries: String = NAMES
         .iter()
         .map(|name| format!("    - {{host: {name}.example.com, ports: [80, 443, 5432], private: true}}\n"))
@@ -55,7 +55,7 @@ fn private_true_opens_private_addresses_but_never_the_hosts_own() {
     let server = format!("{SERVER}  allow:\n{entries}");
     let start = internet_log_end("access.log");
     let seen = Sandbox::with("version: 1\nnetwork: {allow: [api.example.com]}\n", &server).probe(PROBE);
-    // Whoever says `private` of a name that leads to a metadata address means it.
+    // `private` on a name that resolves to a metadata address is deliberate.
     for name in ["private", "cgnat", "mixed", "meta"] {
         assert_eq!(
             (&seen[name][0], &seen[name][1][0], &seen[name][2]),

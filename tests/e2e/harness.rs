@@ -1,4 +1,4 @@
-//! One sandbox of a test: its own repo, server config and session.
+//! The sandbox of a test: its own repo, server config and session.
 
 use std::cell::RefCell;
 use std::fs;
@@ -20,10 +20,10 @@ use crate::live::Live;
 /// What the agent's image is built on; the test host imports it (no registry).
 const AGENT_BASE: &str = "localhost/sandboxc-base-agent:test";
 
-/// The test internet is a documentation block, which the address guard refuses unless the server says otherwise.
+/// The test internet uses a block for documentation, which the address guard refuses unless the server file permits it.
 pub const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
 
-/// An allowlist of every kind.
+/// An allowlist with every kind of entry.
 pub const REPO: &str = "version: 1
 network:
   allow:
@@ -36,7 +36,7 @@ network:
 static WORLD: RwLock<()> = RwLock::new(());
 static IMAGES: Once = Once::new();
 
-/// A repo directory with config around it. Tests share the world unless one looks at all of it.
+/// A repo directory with its config. Tests run in parallel, unless one examines everything that exists.
 pub struct Sandbox {
     root: tempfile::TempDir,
     since: Instant,
@@ -95,12 +95,12 @@ impl Sandbox {
         Self::make(repo, server, World::shared())
     }
 
-    /// With nobody else's sandbox running meanwhile, for looking at everything that podman has.
+    /// While no other sandbox is running, to examine everything that podman has.
     pub fn alone() -> Self {
         Self::alone_with(REPO, SERVER)
     }
 
-    /// Alone, with these files.
+    /// Like `alone`, with these files.
     pub fn alone_with(repo: &str, server: &str) -> Self {
         Self::make(repo, server, World::alone())
     }
@@ -111,7 +111,7 @@ impl Sandbox {
         let sandbox = Self { root, since: Instant::now(), _world: world };
         fs::create_dir_all(sandbox.repo().join(".sandboxc")).unwrap();
         fs::create_dir_all(sandbox.config_home().join("sandboxc")).unwrap();
-        // Before the files of this test, which need not be right.
+        // Created before this test's own files, which may be invalid.
         IMAGES.call_once(|| sandbox.build_images());
         fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), repo).unwrap();
         fs::write(sandbox.config_home().join("sandboxc/server.yaml"), server).unwrap();
@@ -128,7 +128,7 @@ impl Sandbox {
         podman(&["load", "--quiet", "--input", archive.to_str().unwrap()]);
     }
 
-    /// The directory the agent sees.
+    /// The workspace.
     pub fn repo(&self) -> PathBuf {
         self.root.path().join("repo")
     }
@@ -138,17 +138,17 @@ impl Sandbox {
         self.root.path().join("config")
     }
 
-    /// A scratch path that the agent does not see.
+    /// A path that the agent does not see.
     pub fn scratch(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
-    /// sandboxc with a scrubbed environment, in the repo.
+    /// sandboxc with a clean environment, in the repo.
     pub fn command(&self, args: &[&str]) -> Command {
         self.program(env!("CARGO_BIN_EXE_sandboxc"), args)
     }
 
-    /// A shell line, with the same environment and in the repo.
+    /// A shell script, with the same environment and in the repo.
     pub fn in_shell(&self, line: &str) -> Command {
         self.program("sh", &["-c", line])
     }
@@ -174,7 +174,7 @@ impl Sandbox {
         self.command(&args).output().unwrap()
     }
 
-    /// The stdout of a shell script in the sandbox, which must end well.
+    /// The stdout of a shell script in the sandbox, which must succeed.
     pub fn sh(&self, script: &str) -> String {
         let output = self.run(&["sh", "-c", script]);
         assert!(
@@ -187,31 +187,31 @@ impl Sandbox {
         text(&output.stdout)
     }
 
-    /// The stdout of a Python program in the sandbox, which must end well.
+    /// The stdout of a Python program in the sandbox, which must succeed.
     pub fn python(&self, program: &str) -> String {
         let output = self.run(&["python3", "-c", program]);
         assert!(output.status.success(), "{:?}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr));
         text(&output.stdout)
     }
 
-    /// The last line of what a Python program prints in the sandbox, as JSON; `probe.py` stands before it.
+    /// The last line printed by a Python program in the sandbox, as JSON. `probe.py` is prepended to it.
     pub fn probe(&self, program: &str) -> Value {
         json(&self.python(&probe(program)))
     }
 
-    /// Starts a session that takes one script after the other, so that the outside can be looked at between them.
+    /// Starts a session that runs several scripts, so that the outside can be examined in between.
     pub fn start(&self, flags: &[&str]) -> Live {
         Live::new(self, flags)
     }
 
-    /// Feeds stdin and collects the output.
+    /// Writes stdin and collects the output.
     pub fn feed(&self, args: &[&str], input: &[u8]) -> Output {
         let mut child =
             self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut pipe = child.stdin.take().unwrap();
         let input = input.to_vec();
         let writer = std::thread::spawn(move || {
-            // The command may end without reading all of it.
+            // The command may exit without reading everything.
             let _ = pipe.write_all(&input);
         });
         let output = child.wait_with_output().unwrap();
@@ -231,7 +231,7 @@ pub fn json(text: &str) -> Value {
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Letters and digits that no other test, and no other run, has: a label that shows up nowhere by chance.
+/// Letters and digits that are unique to this test and run: a label that does not appear anywhere by chance.
 pub fn unique() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
@@ -239,17 +239,18 @@ pub fn unique() -> String {
 }
 
 impl Drop for Sandbox {
-    /// One line a sandbox, for the list of the slowest tests that `scripts/test` prints.
+    /// One line for each sandbox, for the list of the slowest tests that `scripts/test` prints.
     fn drop(&mut self) {
         let name = std::thread::current().name().unwrap_or("?").to_owned();
         let line = format!("{:.1} {name}\n", self.since.elapsed().as_secs_f64());
         let times = fs::OpenOptions::new().create(true).append(true).open(std::env::temp_dir().join("e2e-times"));
-        // Not being able to note it is no failure of the test.
+        // If it cannot be recorded, the test does not fail.
         let _ = times.and_then(|mut file| file.write_all(line.as_bytes()));
     }
 }
 
-/// What is certain of the base64 of any text that has this one in it: groups that hold nothing else, wherever it starts.
+/// The certain part of the base64 of any text that contains this one: groups that contain nothing else, for each
+/// alignment.
 pub fn in_base64(value: &str) -> [String; 3] {
     ["", "1", "12"].map(|before| {
         let all = STANDARD.encode(format!("{before}{value}"));
@@ -262,7 +263,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The exit code, with the death by a signal as a failure of the test.
+/// The exit code; death by a signal fails the test.
 pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| panic!("died: {:?}", output.status))
 }
@@ -286,8 +287,8 @@ pub fn look_into(container: &str, line: &str) -> String {
     podman(&["unshare", "sh", "-c", &script, "sh", pid.trim()])
 }
 
-/// Everything that sandboxc could have left: containers, pods, networks, volumes, secrets, files. Sorted, as podman's list of
-/// secrets has no order.
+/// Everything that sandboxc could have left behind: containers, pods, networks, volumes, secrets, files. Sorted, since
+/// podman lists secrets in no order.
 pub fn everything() -> String {
     let mut all = [
         podman(&["ps", "-a", "--format", "{{.Names}}"]),
@@ -299,7 +300,7 @@ pub fn everything() -> String {
     .concat();
     let runtime = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap()).join("sandboxc");
     let entries = fs::read_dir(runtime).into_iter().flatten().flatten();
-    // Locks of the registry itself stay.
+    // The registry's own locks remain.
     for entry in entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b".")) {
         all.push_str(&format!("{}\n", entry.path().display()));
     }
@@ -308,8 +309,8 @@ pub fn everything() -> String {
     lines.join("\n")
 }
 
-/// What a runner's sessions have left: objects by name, directories. What belongs to a runner that lives does not
-/// count: other suites may share this host.
+/// What sessions of runners have left behind: objects by name, and directories. Those of a running session do not
+/// count, since other suites may use this host.
 pub fn left_over() -> Vec<String> {
     let alone = HELD.with_borrow(|held| matches!(held, Held::Alone(..)));
     assert!(alone, "other tests' sandboxes come and go: take the world with `Sandbox::alone` first");
@@ -329,7 +330,7 @@ pub fn left_over() -> Vec<String> {
     all.lines().filter(ours).filter(dead).map(str::to_owned).collect()
 }
 
-/// Waits up to a minute until something holds.
+/// Waits up to a minute for a condition.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..600 {
         if holds() {
@@ -340,19 +341,19 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("{what}: not within a minute");
 }
 
-/// Sends a signal by the shell's own `kill`.
+/// Sends a signal with the shell's `kill`.
 pub fn signal(pid: u32, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
     assert!(status.success());
 }
 
-/// Lines that the test internet's servers logged since `offset`.
+/// The lines that the test internet's servers logged after `offset`.
 pub fn internet_log(name: &str, offset: usize) -> String {
     let bytes = fs::read(Path::new("/srv/internet").join(name)).unwrap();
     text(&bytes[offset.min(bytes.len())..])
 }
 
-/// Where such a log ends now.
+/// The current end of such a log.
 pub fn internet_log_end(name: &str) -> usize {
     fs::metadata(Path::new("/srv/internet").join(name)).map_or(0, |meta| usize::try_from(meta.len()).unwrap())
 }

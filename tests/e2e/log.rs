@@ -1,4 +1,4 @@
-//! The session's network log: one true line per decision, whatever the agent sends.
+//! The session's network log: one correct line per decision, whatever the agent sends.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{REPO, SERVER, Sandbox, code, text, unique};
 
-/// The lines of a log, each of which must be a JSON object by itself.
+/// The lines of a log, each of which must be a JSON object.
 fn lines(text: &str) -> Vec<Value> {
     let parse = |line: &str| -> Value { serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")) };
     assert!(text.is_empty() || text.ends_with('\n'), "the last line is whole");
@@ -16,7 +16,7 @@ fn lines(text: &str) -> Vec<Value> {
     all
 }
 
-/// What `explain --json` says.
+/// The output of `explain --json`.
 fn explain(sandbox: &Sandbox, target: &str) -> Value {
     let output = sandbox.command(&["explain", "--json", target]).output().unwrap();
     serde_json::from_str(&text(&output.stdout)).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))

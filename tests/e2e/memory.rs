@@ -1,4 +1,5 @@
-//! What is in the memory of the agent's processes: surrogates, and no value, wherever the clients have put what came and went.
+//! The memory of the agent's processes contains surrogates and no values, wherever clients store requests and
+//! responses.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -12,7 +13,7 @@ use crate::harness::{Sandbox, in_base64, internet_log, internet_log_end, json, p
 use crate::live::Live;
 use crate::trust::{CLIENTS, import_clients};
 
-/// Asks by several libraries with several credentials, holds every answer, and asks again when it is told to.
+/// Sends requests with several libraries and credentials, keeps every response, and repeats that when told to.
 const KEEPER: &str = r#"
 import base64, http.client, json, os, pathlib, subprocess, time, urllib.request
 import boto3, httpx, requests
@@ -73,7 +74,7 @@ impl Search {
         vec![agent, forwarder, infra.trim().to_owned()]
     }
 
-    /// Each process of these containers, of which nothing readable is left unread.
+    /// The memory of each process in these containers; all readable memory must have been read.
     fn run(&self, containers: &[String]) -> Vec<Value> {
         let pid = |container: &String| {
             podman(&["inspect", "--format", "{{.State.Pid}}", container]).trim().parse::<u32>().unwrap()
@@ -109,7 +110,7 @@ fn found(all: &[Value]) -> BTreeSet<(String, String)> {
     all.iter().flat_map(each).collect()
 }
 
-/// Every form of a value that a client could hold, by name.
+/// Every form of a value that a client could have, by name.
 fn forms(name: &str, value: &str) -> Vec<(String, String)> {
     let url = value.bytes().map(|byte| match byte {
         byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => char::from(byte).to_string(),
@@ -122,7 +123,7 @@ fn forms(name: &str, value: &str) -> Vec<(String, String)> {
     all
 }
 
-/// A key for a GitHub App, whose service does not answer.
+/// A key for a GitHub App whose service does not respond.
 fn app_key(sandbox: &Sandbox) -> String {
     let path = sandbox.config_home().join("sandboxc/app.pem");
     let made = Command::new("openssl").args(["genrsa", "-out"]).arg(&path).arg("2048").output().unwrap();
@@ -174,13 +175,13 @@ fn no_process_of_the_agents_ever_has_a_value_in_its_memory() {
         let found = found(&all);
         let real: Vec<_> = found.iter().filter(|(needle, _)| !own.contains(&needle.as_str())).collect();
         assert!(real.is_empty(), "{real:?}");
-        // The twin: what they do have is seen.
+        // The search finds what the processes do have.
         let has = |needle: &str, name: &str| found.contains(&(needle.to_owned(), name.to_owned()));
         assert!(has(own[3], "python3") && has(own[3], "node") && has(own[0], "curl"), "{found:?}");
         assert!(has(own[1], "python3") && has(own[2], "python3"), "{found:?}");
         std::fs::write(sandbox.repo().join("go"), "").unwrap();
     }
-    // And a value is seen where there is one.
+    // It finds a value if there is one.
     let router = found(&search.run(&[search.live.container("router", "router")]));
     for needle in ["token", "secret", "key"] {
         assert!(router.contains(&(needle.to_owned(), "sandboxc-router".to_owned())), "{needle}: {router:?}");

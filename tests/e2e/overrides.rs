@@ -1,4 +1,4 @@
-//! Overrides from the environment, images of every kind, the break-glass, and what is refused.
+//! Overrides from the environment, images of every kind, the disabled network sandbox, and what is refused.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::harness::{REPO, SERVER, Sandbox, code, podman, router_image, text, unique};
 
-/// A name for what a test makes in podman's storage; removed when dropped.
+/// A name for something that a test creates in podman's storage; removed when dropped.
 struct Made(&'static [&'static str], String);
 
 impl Drop for Made {
@@ -34,7 +34,7 @@ fn build(containerfile: &str, context: &str) -> Made {
 // R-121
 #[test]
 fn an_image_without_any_tool_works() {
-    // One static program: podman's own init. Nothing else: no shell, no /etc, no libc.
+    // A single static program: podman's own init. No shell, no /etc, no libc.
     let sandbox = Sandbox::new();
     let context = sandbox.scratch("context");
     fs::create_dir(&context).unwrap();
@@ -47,7 +47,7 @@ fn an_image_without_any_tool_works() {
     let output = run(&["/only", "--version"]);
     assert!(code(&output) == 0 && text(&output.stdout).contains("catatonit"), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("SANDBOXC_IMAGE"), "the override is said: {}", text(&output.stderr));
-    // Its own exit code, and that of a command which is not there.
+    // Its own exit code, and that of a missing command.
     assert_eq!(code(&run(&["/only", "--", "/nowhere"])), 1);
     assert_eq!(code(&run(&["sh"])), 127);
 }
@@ -104,7 +104,7 @@ fn the_environment_overrides_router_image_allowlist_and_home() {
         manifest.contains(&format!("image: {router}")) && manifest.contains(&format!("claimName: {home}")),
         "{manifest}"
     );
-    // Without them, the packaged list and the usual home.
+    // Without them, the packaged list and the usual home are used.
     assert_eq!(
         sandbox.sh(&format!("curl -s --max-time 10 https://static.example.com/; echo $?; ls ~/{home} 2>&1 | wc -l")),
         "6\n1\n"
@@ -124,7 +124,7 @@ fn the_break_glass_works_and_says_so_at_every_start() {
         assert!(out.contains("www.example.com") && out.ends_with("{\n1000\n"), "{args:?}: {out} {err}");
         assert!(err.contains("THE NETWORK SANDBOX IS OFF"), "{args:?}: {err}");
     }
-    // And where it is on, nothing of the kind is said.
+    // With the network sandbox, there is no such message.
     let output = Sandbox::new().run(&["true"]);
     assert_eq!(text(&output.stderr), "");
 }
@@ -152,7 +152,7 @@ fn it_refuses_the_home_its_parents_and_directories_that_hold_its_own_config() {
         assert!(text(&output.stderr).contains("workspace-refused"), "{}: {}", dir.display(), text(&output.stderr));
     }
     assert_eq!(sandbox.sh("echo works"), "works\n");
-    // Also by a link, and by --repo.
+    // Also through a link, and with --repo.
     let link = sandbox.scratch("link");
     std::os::unix::fs::symlink(&home, &link).unwrap();
     let output = sandbox.command(&["run", "--repo", link.to_str().unwrap(), "--", "true"]).output().unwrap();
@@ -169,7 +169,7 @@ fn a_taken_pool_is_an_error_that_says_what_to_do() {
     let output = sandbox.run(&["true"]);
     let stderr = text(&output.stderr);
     assert!(code(&output) == 125 && stderr.contains("network.pool") && stderr.trim().lines().count() == 1, "{stderr}");
-    // Another block is fine.
+    // Another block works.
     let twin = Sandbox::with(REPO, &format!("{SERVER}  pool: 10.87.10.0/24\n"));
     let seen = twin.probe(r#"show([ROUTER.rsplit(".", 1)[0], sni("api.example.com")])"#);
     assert_eq!(seen, json!(["10.87.10", "handshake"]));

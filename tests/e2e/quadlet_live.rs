@@ -1,4 +1,4 @@
-//! Installed units under the real user manager.
+//! Installed units with the real user manager.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,13 +30,13 @@ pub fn property(service: &str, name: &str) -> String {
     text(&systemctl(&["show", &format!("--property={name}"), "--value", service]).stdout).trim().to_owned()
 }
 
-/// What a service and its processes have said.
+/// What a service and its processes logged.
 pub fn journal(unit: &str) -> String {
     let args = ["--user", "--no-pager", "-o", "cat", "-u", unit];
     text(&Command::new("journalctl").args(args).output().unwrap().stdout)
 }
 
-/// An installed sandbox; uninstalled at the end.
+/// An installed sandbox; uninstalled when dropped.
 pub struct Installed {
     pub sandbox: Sandbox,
     pub session: String,
@@ -45,24 +45,25 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// Compiles a repo file for a session of this name and installs it. The user manager reads under the real home.
+    /// Compiles a repo file for a session with this name and installs it. The user manager reads the real home
+    /// directory.
     pub fn new(session: &str, repo: &str) -> Self {
         Self::prepared(session, repo, |_| ())
     }
 
-    /// The same, with something done in the repo before it is compiled.
+    /// The same, with changes to the repo before it is compiled.
     pub fn prepared(session: &str, repo: &str, prepare: impl FnOnce(&Sandbox)) -> Self {
         let sandbox = Sandbox::with(repo, SERVER);
         prepare(&sandbox);
         Self::of(session, sandbox)
     }
 
-    /// The same of a sandbox that is there already.
+    /// The same for an existing sandbox.
     pub fn of(session: &str, sandbox: Sandbox) -> Self {
         Self::with_env(session, sandbox, &[])
     }
 
-    /// The same, compiled where these variables are set.
+    /// The same, compiled with these variables set.
     pub fn with_env(session: &str, sandbox: Sandbox, env: &[(&str, &str)]) -> Self {
         let new = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
         assert!(new, "another test has installed units of a session `{session}`");
@@ -94,7 +95,7 @@ impl Installed {
         self.as_user(&["install"]).arg(units).output().unwrap()
     }
 
-    /// sandboxc with the config home that the user manager has.
+    /// sandboxc with the config home of the user manager.
     pub fn as_user(&self, args: &[&str]) -> Command {
         let mut command = self.sandbox.command(args);
         command.env("XDG_CONFIG_HOME", config_home());
@@ -110,7 +111,7 @@ impl Installed {
         systemctl(&["start", "--wait", &self.agent])
     }
 
-    /// Until nothing of the session is left in podman and no unit of it is active.
+    /// Waits until podman has nothing of the session left and no unit of it is active.
     pub fn gone(&self) -> bool {
         let until = Instant::now() + Duration::from_secs(30);
         while Instant::now() < until {
@@ -149,7 +150,7 @@ impl Drop for Installed {
     }
 }
 
-/// Puts the program where units look for it. Nobody else's tests run on this host meanwhile.
+/// Installs the program where units look for it. No other tests run on this host at the same time.
 pub fn place_program() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -170,8 +171,8 @@ pub fn repo(command: &str) -> String {
     format!("version: 1\ncommand: [sh, -c, {command:?}]\nnetwork: {{allow: [api.example.com]}}\n")
 }
 
-/// The commands last, since systemd loses the code of one that begins and ends while it reads its units again, which the
-/// tests beside this one make it do.
+/// The commands take a while, since systemd loses the exit code of one that starts and ends during a reload, which
+/// tests running in parallel cause.
 #[test]
 fn the_commands_exit_code_is_the_units_result_and_everything_ends_with_it() {
     for (session, script, result, status) in
@@ -283,7 +284,7 @@ fn after_a_crash_the_next_start_works() {
     assert!(installed.gone(), "left: {}", installed.left());
 }
 
-/// Hosts that delegate the controllers are tested in a virtual machine; on others nothing may start.
+/// Hosts that delegate the controllers are tested in a virtual machine; on others, nothing may start.
 #[test]
 fn a_limit_is_kept_or_nothing_starts() {
     let limits = "resource_limits: {memory: 64m, pids_limit: 32}\n";
@@ -296,7 +297,7 @@ fn a_limit_is_kept_or_nothing_starts() {
 }
 
 //
-/// A hardened or careless containers.conf and a host with a proxy: everything that matters is said in the units.
+/// A hardened or careless containers.conf, and a host with a proxy: the units override everything that matters.
 #[test]
 fn the_hosts_own_defaults_change_nothing_in_units() {
     let script = "{ curl -sS https://api.example.com/x >/dev/null && echo allowed; env; grep CapBnd /proc/self/status; } >out.txt 2>&1; echo said";
@@ -394,7 +395,7 @@ fn random_environments_and_arguments_arrive_byte_exact() {
     }
 }
 
-/// What a unit carries; everything else is refused, which other tests show.
+/// What a unit can contain; other tests show that everything else is refused.
 fn carried(value: &str) -> bool {
     !value.contains(['\n', '\r'])
         || !value

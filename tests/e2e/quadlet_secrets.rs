@@ -26,7 +26,7 @@ fn repo(script: &str) -> String {
     format!("version: 1\ncommand: [sh, -c, {script:?}]\nnetwork: {{allow: [{HOST}, sub.example.org]}}\n")
 }
 
-/// Where the set's keys and values are while it runs.
+/// Where the keys and values are while the units run.
 fn held(installed: &Installed) -> PathBuf {
     let runtime = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap());
     runtime.join("sandboxc-units").join(installed.agent.trim_end_matches("-agent.service"))
@@ -77,7 +77,7 @@ fn values_are_in_memory_for_as_long_as_the_set_runs_and_reach_who_needs_them() {
     let installed = Installed::with_env("q-secret", sandbox, &[("GREETING", greeting)]);
 
     let directory = held(&installed);
-    // What a start left that was killed, and links in it.
+    // Leftovers of a killed start, with links in them.
     fs::create_dir_all(directory.join("router")).unwrap();
     symlink(installed.sandbox.repo(), directory.join("agent")).unwrap();
     symlink(installed.sandbox.repo().join("followed"), directory.join("surrogates")).unwrap();
@@ -110,7 +110,7 @@ fn values_are_in_memory_for_as_long_as_the_set_runs_and_reach_who_needs_them() {
     assert!(said.contains(&keeper(&installed)) && !said.contains(&value) && !said.contains(&plain[..20]));
     assert_eq!(all(&installed.sandbox.repo()), "");
 
-    // A restart is another run, with a surrogate of its own.
+    // A restart is another run, with a new surrogate.
     fs::remove_file(installed.sandbox.repo().join("started")).unwrap();
     assert!(systemctl(&["restart", &installed.agent]).status.success(), "{}", journal(&installed.agent));
     wait_for(&installed, "started");
@@ -146,7 +146,7 @@ fn either_identity_and_a_sandbox_without_a_router_get_their_secrets() {
     gone(&installed);
 }
 
-/// A start that comes while the last set is still being taken down would find its keys and its router.
+/// A start during a stop would find the previous run's keys and router.
 #[test]
 fn each_start_has_surrogates_of_its_own_however_soon_it_comes() {
     let script = format!(
@@ -155,7 +155,7 @@ fn each_start_has_surrogates_of_its_own_however_soon_it_comes() {
     let sandbox = Sandbox::with(&repo(&script), &server(MASKED));
     in_file(&sandbox, "token");
     let installed = Installed::of("q-soon", sandbox);
-    // systemd may refuse one that meets a part that is just ending; then there is no run.
+    // systemd may refuse a start that meets a part that is just stopping; then there is no run.
     let mut started = 0;
     for pause in [0, 0, 200, 600, 1000, 1400] {
         started += usize::from(installed.run().status.success());
@@ -191,7 +191,7 @@ fn the_agents_end_its_failure_and_the_routers_take_the_values_away() {
     gone(&installed);
     assert_ne!(property(&installed.agent, "ActiveState"), "active");
 
-    // Without the values nobody goes on.
+    // Without the values, nothing starts.
     assert!(systemctl(&["start", &installed.agent]).status.success());
     assert!(systemctl(&["stop", &keeper(&installed)]).status.success());
     gone(&installed);
@@ -235,7 +235,7 @@ fn a_config_that_has_changed_since_is_not_given_its_secrets() {
         gone(&installed);
         fs::write(path, before).unwrap();
     }
-    // The twin: a comment says nothing, and what the command makes in the workspace is not the config.
+    // A comment does not change anything, and what the command creates in the workspace is not part of the config.
     let text_of = fs::read_to_string(&repo_file).unwrap();
     fs::write(&repo_file, format!("# a comment\n{text_of}")).unwrap();
     fs::create_dir_all(installed.sandbox.repo().join(".git/hooks")).unwrap();
@@ -252,7 +252,7 @@ fn a_value_that_is_missing_is_named_and_nothing_starts() {
     let installed = Installed::of("q-missing", sandbox);
     assert!(!installed.run().status.success());
     assert_eq!(property(&keeper(&installed), "ExecMainStatus"), "125");
-    // The journal takes lines of a process that has ended in its own time.
+    // The journal receives lines of an ended process with a delay.
     wait_until("the finding in the journal", || {
         let said = journal(&keeper(&installed));
         ["TOKEN", "server.yaml:7:", &name, "nothing was run"].iter().all(|word| said.contains(word))
@@ -261,7 +261,7 @@ fn a_value_that_is_missing_is_named_and_nothing_starts() {
     assert!(status.contains("status=125"), "{status}");
     assert!(!installed.sandbox.repo().join("started").exists(), "the command ran");
     gone(&installed);
-    // The twin: the user's manager has it.
+    // The user manager has the variable.
     assert!(systemctl(&["set-environment", &format!("{name}=a-real-value")]).status.success());
     let output = installed.run();
     systemctl(&["unset-environment", &name]);

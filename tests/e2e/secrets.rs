@@ -21,15 +21,16 @@ fn masked(value: &str) -> String {
     ))
 }
 
-/// A value in a file, so that it stands in nobody's environment or arguments.
+/// A value in a file, so that it is not in any environment or arguments.
 pub fn in_file(sandbox: &Sandbox, name: &str) -> String {
     let value = format!("real-{}-{}", unique(), unique());
     fs::write(sandbox.config_home().join("sandboxc").join(name), format!("{value}\n")).unwrap();
     value
 }
 
-/// Files below a directory that hold the value, as it is or in base64, as every id of the user namespace sees them. A file
-/// that was last changed before the value existed cannot. podman's store has base64 of YAML that has base64.
+/// Files below a directory that contain the value, literally or in base64, with access as every id of the user
+/// namespace. Files that were last changed before the value existed cannot contain it. podman's store has base64 of
+/// YAML that contains base64.
 pub fn holding(value: &str, dir: &str, since: &Path) -> String {
     let find = ["unshare", "find", dir, "-type", "f", "-newer", since.to_str().unwrap()];
     let once = in_base64(value);
@@ -40,7 +41,7 @@ pub fn holding(value: &str, dir: &str, since: &Path) -> String {
     text(&Command::new("podman").args(args).output().unwrap().stdout)
 }
 
-/// What podman says about everything it has, and every process' arguments.
+/// podman's output about all objects, and the arguments of every process.
 pub fn visible() -> String {
     let all = |kind: &str, list: &[&str]| {
         let names = podman(list);
@@ -99,7 +100,7 @@ fn a_plain_secret_is_the_commands_and_nobody_elses() {
         let seen = visible();
         assert!(seen.contains(&live.container("agent", "agent")), "the probe sees the session");
         assert!(!seen.contains(&value));
-        // While it runs: only in memory, in files of this session.
+        // While it runs, values are only in memory, in files of this session.
         assert_eq!(holding(&value, storage.trim(), &since), "");
         let router = live.container("router", "router");
         assert!(!look_into(&router, "cat /proc/$pid/environ; grep -rF real- run etc/sandboxc").contains(&value));
@@ -110,7 +111,7 @@ fn a_plain_secret_is_the_commands_and_nobody_elses() {
     assert!(!text(&compiled.stdout).contains(&value));
 }
 
-/// Words, streams and codes go through the shell that reads the secrets as they are.
+/// Arguments, streams and exit codes pass unchanged through the shell that reads the secrets.
 #[test]
 fn a_command_with_secrets_is_the_same_command() {
     let sandbox = Sandbox::with(ALLOW, &server("  secrets:\n    PLAIN: value\n"));
@@ -134,7 +135,7 @@ fn a_masked_value_is_in_the_router_and_nowhere_else() {
         let surrogate = live.sh("echo $TOKEN");
         assert_eq!(surrogate.trim().len(), value.len());
         assert_ne!(surrogate.trim(), value);
-        // Not in the environment, memory or files of anything inside; the needle is put together there.
+        // Not in the environment, memory or files of anything inside. The needle is assembled there.
         let search = format!(
             "value = \"{backwards}\"[::-1].encode()\nimport glob, os, re\nfound = []\n\
              for path in glob.glob(\"/proc/[0-9]*/environ\") + glob.glob(\"/proc/[0-9]*/cmdline\") + glob.glob(\"/run/**\", recursive=True) + glob.glob(\"/etc/**\", recursive=True):\n\
@@ -146,7 +147,7 @@ fn a_masked_value_is_in_the_router_and_nowhere_else() {
         assert_eq!(holding(&value, storage.trim(), &since), "");
         let router = live.container("router", "router");
         assert!(look_into(&router, "cat run/sandboxc/credentials.json").contains(&value), "the search can find it");
-        // What the agent knows all the same does not get into a log.
+        // What the agent knows nevertheless does not get into a log.
         live.sh(&format!(
             "curl -sS -o /dev/null http://sub.example.org/$(python3 -c 'print(\"{backwards}\"[::-1])')/x; sleep 0.3"
         ));
@@ -164,7 +165,7 @@ fn a_masked_value_is_in_the_router_and_nowhere_else() {
     }
 }
 
-/// A manifest names podman secrets, starts nothing without them, and holds no value.
+/// A manifest refers to podman secrets, starts nothing without them, and contains no values.
 #[test]
 fn a_compiled_sandbox_takes_its_secrets_from_podman_or_does_not_start() {
     let repo = "version: 1\nnetwork:\n  allow: [{host: api.example.com, methods: [GET]}, sub.example.org]\n";
@@ -198,7 +199,7 @@ fn a_compiled_sandbox_takes_its_secrets_from_podman_or_does_not_start() {
     assert!(!podman(&["volume", "ls", "--format", "{{.Name}}"]).lines().any(|name| names.contains(&name)));
 }
 
-/// What a killed runner had in its directory goes with it, and nobody else's does.
+/// A killed runner's directory is removed with its content, and no other session's is.
 #[test]
 fn gc_removes_a_dead_sessions_values_and_leaves_a_living_ones() {
     let sandbox = Sandbox::alone_with(ALLOW, &masked("!file token"));

@@ -1,4 +1,4 @@
-//! What the agent can do to its cage, most of it as root inside: nothing that opens a way.
+//! What the agent can do to the sandbox itself, mostly as root inside: nothing that opens a way out.
 
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ show({{"names": sorted(set(names.values())), "host pids": [kill(int(pid)) for pi
     }
     assert_eq!(seen["sent"], json!([]));
     assert_eq!(seen["after"], "api.example.com");
-    // And the forwarder is there to be seen from outside.
+    // The forwarder is visible from outside.
     assert!(podman(&["top", &live.container("agent", "forwarder"), "comm"]).contains("sandboxc-router"));
 }
 
@@ -139,7 +139,7 @@ with ThreadPoolExecutor(12) as pool:
     );
     let seen = other.probe(&attack);
     assert_eq!(seen, Value::from(vec!["ENETUNREACH"; 12]));
-    // A container with a way out, on podman's own network and on the routers'.
+    // A container with network access, on podman's own network and on the routers'.
     let network = podman(&["network", "ls", "--format", "{{.Name}}", "--filter", "name=sandboxc-egress-"]);
     for network in ["podman", network.lines().next().unwrap()] {
         let output = podman(&[
@@ -172,7 +172,7 @@ fn a_wider_wish_written_inside_does_not_lift_the_servers_cap() {
     let wider = "version: 1\nnetwork: {allow: [api.example.com, evil.example, denied.example.com]}\n";
     let mut live = sandbox.start(&[]);
     assert_ne!(live.try_sh("echo >.sandboxc/sandbox.yaml").0, 0, "the command cannot write it");
-    // Somebody else may, and so may the command where there was none at the start.
+    // Others may, and so may the command if there was none at the start.
     std::fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), wider).unwrap();
     let out = live.sh("curl -s --max-time 10 https://evil.example/; echo $?");
     assert_eq!(out, "6\n", "a running session keeps its rules");

@@ -12,7 +12,7 @@ use crate::fixture::{at, from_containerfile, plan_of, resolved, units_of, with_s
 use crate::quadlet::unit;
 use crate::quadlet_reader::values;
 
-/// Everything that a container can carry, in place of what a plan says today.
+/// Everything that a container can have, instead of what plans contain today.
 fn fill(container: &mut Container) {
     let of = |value| Some(Sourced::built_in(value));
     container.caps = vec!["SYS_RESOURCE"];
@@ -26,7 +26,7 @@ fn fill(container: &mut Container) {
     }
 }
 
-/// A plan in which every container carries everything.
+/// A plan in which every container has everything.
 pub fn filled(mut plan: Plan) -> Plan {
     fill(&mut plan.router.as_mut().unwrap().main);
     for helper in &mut plan.agent.helpers {
@@ -152,7 +152,7 @@ fn limits_of_every_container_are_set_before_the_start() {
     assert!(calls.iter().all(|call| script.contains(&format!("podman {call} >/dev/null"))), "{script}");
 }
 
-/// True if the line of a page says what the grant says.
+/// Whether the line of a page expresses the grant.
 fn says(line: &str, grant: &Grant) -> bool {
     let what = grant.what.as_str();
     match grant.kind {

@@ -1,4 +1,4 @@
-//! The rooms of ARCHITECTURE.md, measured: which file imports which.
+//! Checks the modules of ARCHITECTURE.md: which file imports which.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::tidy::{code, root, sources};
 /// `emit/kube/volume` for `src/emit/kube/volume.rs`.
 type Module = Vec<String>;
 
-/// What the targets in `emit` share. They call nothing else of each other; `tree` puts their texts together.
+/// The modules that targets in `emit` share. They call nothing else of each other; `tree` combines their texts.
 const SHARED: [&str; 11] =
     ["defaults", "file", "layout", "limits", "network", "permissions", "pin", "podman", "posture", "shell", "template"];
 
@@ -17,7 +17,7 @@ fn module(path: &Path) -> Module {
     relative.iter().map(|part| part.to_str().unwrap().to_owned()).collect()
 }
 
-/// Every module of the library that each module names. Parents and children do not count: they are one room.
+/// Every module of the library that each module names. Parents and children do not count as separate modules.
 fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
     let files: Vec<PathBuf> = sources(&root().join("src"));
     let known: BTreeSet<Module> = files.iter().map(|path| module(path)).collect();
@@ -30,7 +30,7 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
     files.iter().map(of).collect()
 }
 
-/// The paths that a file names, with groups taken apart: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// The paths that a file names, with groups expanded: `a::{b, c::d}` is `a::b` and `a::c::d`.
 fn paths(code: &str) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for start in ["crate::", "super::", "use "] {
@@ -45,7 +45,7 @@ fn paths(code: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// Reads one path or group, and returns how much of the text it took.
+/// Parses a path or group, and returns the length of the parsed text.
 fn tree(text: &str, before: &[String], all: &mut Vec<Vec<String>>) -> usize {
     let mut path = before.to_vec();
     let mut at = 0;
@@ -111,7 +111,7 @@ fn no_files_import_each_other_in_a_circle() {
         reached.insert(from, seen);
     }
     let in_circle = |module: &&Module| reached[*module].contains(*module);
-    // These two rooms still have circles.
+    // These two modules still have circles.
     let others = graph.keys().filter(|module| !["config", "router"].contains(&module[0].as_str()));
     let circles: Vec<String> = others.filter(in_circle).map(|module| module.join("/")).collect();
     assert!(circles.is_empty(), "{circles:?} import each other");
@@ -129,7 +129,7 @@ fn targets_of_emit_share_what_is_shared_and_call_nothing_else_of_each_other() {
     }
 }
 
-/// A new field of the plan must reach every target: it does not compile until each of them names it.
+/// A new field of the plan must reach every target: the code does not compile until each target names it.
 #[test]
 fn targets_take_the_plans_containers_apart_completely() {
     let words = ["Pod", "Container", "Mount", "Device", "Dns", "Limits", "Attachment", "ContainerUnit"];
@@ -156,7 +156,7 @@ fn targets_take_the_plans_containers_apart_completely() {
     }
 }
 
-/// Errors of lower rooms have types that say what to do; one that hides its type is for whoever only prints it.
+/// Errors of lower modules have types that say what to do. Only code that just prints an error may erase its type.
 #[test]
 fn only_the_top_hides_the_types_of_errors() {
     for path in sources(&root().join("src")) {

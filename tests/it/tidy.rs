@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rooms from the ground up; an import goes to the same room or to an earlier one.
+/// Modules from the bottom up; an import goes to the same module or to an earlier one.
 const FLOORS: &[&[&str]] = &[
     &["source", "visible", "pem"],
     &["policy", "diagnostic"],
@@ -18,7 +18,7 @@ pub fn sources(dir: &Path) -> Vec<PathBuf> {
     files(dir, &["rs"])
 }
 
-/// Every file below a directory whose name ends like this, sorted.
+/// Every file below a directory whose extension matches, sorted.
 fn files(dir: &Path, ends: &[&str]) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
@@ -33,7 +33,7 @@ fn files(dir: &Path, ends: &[&str]) -> Vec<PathBuf> {
     all
 }
 
-/// How the names of what people write end; scripts may have no extension.
+/// Extensions of files that people write; scripts may have none.
 const WRITTEN: [&str; 7] = ["rs", "j2", "js", "sh", "py", "conf", ""];
 
 /// What people write: code, templates and scripts.
@@ -50,7 +50,7 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The room of a file: its first path component under `src`, without `.rs`.
+/// The module of a file: its first path component under `src`, without `.rs`.
 fn room(path: &Path) -> String {
     let relative = path.strip_prefix(root().join("src")).unwrap();
     relative.iter().next().unwrap().to_string_lossy().trim_end_matches(".rs").to_owned()
@@ -60,14 +60,14 @@ fn floor(room: &str) -> Option<usize> {
     FLOORS.iter().position(|rooms| rooms.contains(&room))
 }
 
-/// A file's own text without its unit tests, comments and doc comments.
+/// A file's code without its unit tests, comments and doc comments.
 pub fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let own = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
     own.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// Every `crate::ROOM` a file names.
+/// Every `crate::MODULE` that a file names.
 fn imports(code: &str) -> Vec<String> {
     code.split("crate::")
         .skip(1)
@@ -137,11 +137,11 @@ fn only_cli_prints_and_nobody_exits_or_panics_on_purpose() {
     }
 }
 
-/// What is said to a person goes through `cli`, which makes hidden characters visible; the router is a program of its own.
+/// Messages for people go through `cli`, which makes hidden characters visible. The router is a separate program.
 #[test]
 fn only_cli_writes_to_the_streams_of_the_process() {
     for path in sources(&root().join("src")) {
-        // A build's output, what the command writes on its terminal, and whether there is one.
+        // The output of a build, the command's output on its terminal, and whether there is one.
         let passes_on =
             ["image.rs", "terminal.rs", "exec.rs"].iter().any(|file| path.ends_with(format!("runtime/{file}")));
         if passes_on || ["cli", "router"].contains(&room(&path).as_str()) {
@@ -161,7 +161,8 @@ fn one_module_names_the_yaml_crate() {
     }
 }
 
-/// A podman of another making would hand the caller's environment to its helpers, and the host's defaults to containers.
+/// A podman that is created in another way would pass the caller's environment to its helpers, and the host's defaults
+/// to containers.
 #[test]
 fn every_podman_is_made_in_one_place() {
     let known = ["\"podman\"", "\"systemctl\"", "\"id\"", "generator", "interpreter"];
@@ -176,8 +177,8 @@ fn every_podman_is_made_in_one_place() {
     }
 }
 
-/// What a person has us write may lie where an agent writes, too: `runtime/output` opens it. The others write where nobody
-/// else does: below the runtime directory, in a fresh temporary directory, in the user's own config.
+/// Files that a user names may be where an agent can write: `runtime/output` opens them. All other code writes where
+/// nobody else does: below the runtime directory, in a new temporary directory, in the user's own config.
 #[test]
 fn one_module_opens_outputs() {
     let words = [
@@ -203,9 +204,9 @@ fn one_module_opens_outputs() {
         "runtime/output/rotating.rs",
         "runtime/podman.rs",
         "runtime/registry.rs",
-        // A file of the kernel's, which answers.
+        // A file of the kernel, which responds.
         "runtime/selinux.rs",
-        // Below the opened workspace, without links: empty things that keep a name, and what is given another name.
+        // Below the opened workspace, without links: stand-ins, and files that are renamed.
         "runtime/stand_in.rs",
         "runtime/state.rs",
         "runtime/systemd.rs",
@@ -221,7 +222,7 @@ fn one_module_opens_outputs() {
     }
 }
 
-/// Files of the rooms with effects that have one of the words, without those that may.
+/// Files of modules with side effects that contain one of the words, except those that may.
 fn users_of(words: &[&str], known: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for path in sources(&root().join("src")) {
@@ -236,31 +237,32 @@ fn users_of(words: &[&str], known: &[&str]) -> Vec<String> {
     found
 }
 
-/// A number may be anybody's by the time that a signal is sent, and 0, 1 and -1 are groups, init and everybody.
+/// A number may belong to another process by the time a signal is sent, and 0, 1 and -1 are the group, init and
+/// everyone.
 #[test]
 fn one_module_makes_processes_of_numbers_and_sends_signals() {
     let words = ["kill_process", "pidfd_open", "pidfd_send_signal", "Pid::from_raw", "signal_name(", "\"kill\""];
-    // In tests it kills its own process.
+    // In tests, it kills its own process.
     let known = ["runtime/process.rs", "runtime/signals.rs", "runtime/fault.rs"];
     assert_eq!(users_of(&words, &known), [""; 0], "use `runtime/process`");
 }
 
-/// A name, a label or a path in a table of podman's may hold what ends a field or a line.
+/// A name, a label or a path in one of podman's tables may contain what ends a field or a line.
 #[test]
 fn what_podman_lists_and_describes_is_json_and_read_by_one_function() {
     let words = ["--format", "\"inspect\"", "\"top\"", "\"ls\"]", "\"logs\", \"-"];
     assert_eq!(users_of(&words, &["runtime/podman.rs", "runtime/objects.rs"]), [""; 0], "use `Podman::json`");
 }
 
-/// Text that is split must be the kernel's or our own, or somebody's words that nothing depends on.
+/// Text that is split must come from the kernel or from us, unless nothing depends on it.
 #[test]
 fn no_text_that_an_agent_can_shape_is_split_into_fields() {
     let words =
         ["split_whitespace", "split_ascii_whitespace", ".lines()", "splitn(", "split_once(", "rsplit(", "rsplitn("];
     let known = [
-        // What a person typed.
+        // What a user typed.
         "cli/explain/target.rs",
-        // Files of the kernel's, whose names are escaped or numbers.
+        // Files of the kernel, whose names are escaped or numbers.
         "runtime/cgroup.rs",
         "runtime/conmon.rs",
         "runtime/host.rs",
@@ -270,22 +272,22 @@ fn no_text_that_an_agent_can_shape_is_split_into_fields() {
         "runtime/doctor/host.rs",
         "runtime/doctor/agent.rs",
         "runtime/doctor/probe.rs",
-        // conmon's frames: it splits what a container writes at line breaks itself.
+        // conmon's format: it splits a container's output at line breaks itself.
         "runtime/ctrlog.rs",
         "runtime/netlog.rs",
-        // A variable's name ends at its first `=`, as everywhere; lines of a `mounts.conf` of this host's are counted.
+        // A variable's name ends at its first `=`, as everywhere; lines of this host's `mounts.conf` are counted.
         "runtime/verify/compare.rs",
         "runtime/doctor/defaults.rs",
-        // podman's version, and its last error for people.
+        // podman's version, and its last error message.
         "runtime/podman.rs",
         "runtime/doctor/podman.rs",
-        // A loader's list of this host's libraries, Quadlet's complaint for people.
+        // The loader's list of this host's libraries, and Quadlet's complaint.
         "runtime/router_image.rs",
         "runtime/systemd.rs",
-        // Lines are shown one by one, or searched; none of their fields is used.
+        // Lines are printed one by one, or searched; their fields are not used.
         "runtime/logs.rs",
         "runtime/redact.rs",
-        // Formats whose syntax the agent may use as it likes: certificates, git's settings.
+        // Formats that may contain anything from the agent: certificates, git's settings.
         "runtime/materials/pem.rs",
         "runtime/watch/gitconfig.rs",
     ];
@@ -297,13 +299,13 @@ fn no_text_that_an_agent_can_shape_is_split_into_fields() {
 fn no_wait_is_without_an_end() {
     let locks = ["flock(", "FlockOperation", ".try_lock()", ".lock_shared()"];
     assert_eq!(users_of(&locks, &["runtime/lock.rs"]), [""; 0], "use `runtime/lock`");
-    // The command of a session, which ends by a signal or its deadline, and builds, which a person looks at.
+    // The command of a session, which ends at a signal or its deadline, and builds, which a user watches.
     let waits = [".output()", ".status()", "wait_with_output", "child.wait()"];
     let known = ["runtime/call.rs", "runtime/exec.rs", "runtime/image.rs"];
     assert_eq!(users_of(&waits, &known), [""; 0], "use `runtime/call`");
 }
 
-/// A value that takes a lock when it goes waits for ever if it goes while the lock is held.
+/// A value that takes a lock when it is dropped waits forever if it is dropped while the lock is held.
 #[test]
 fn nothing_waits_when_it_is_dropped() {
     for path in sources(&root().join("src/runtime")) {
@@ -316,7 +318,7 @@ fn nothing_waits_when_it_is_dropped() {
     }
 }
 
-/// Those with more lines than a person reads in one go.
+/// Files that are too long to read in one go.
 fn too_long(paths: &[PathBuf]) -> Vec<String> {
     let lines = |path: &PathBuf| fs::read_to_string(path).unwrap().lines().count();
     let long = paths.iter().map(|path| (path, lines(path))).filter(|(_, lines)| *lines > 420);
