@@ -27,6 +27,9 @@ const OWN: [&str; 6] =
 /// podman's init (libpod `ContainerInitPath`).
 const INIT: &str = "/run/podman-init";
 
+/// The only program of an infra container without an image (podman 5.8; earlier ones build an image of it).
+const PAUSE: &str = "/catatonit";
+
 /// The host is in FIPS mode (containers-common `subscriptions.go`), which podman announces with files inside.
 const FIPS: (&str, [&str; 2]) = ("/etc/system-fips", ["/run/secrets", "/etc/crypto-policies/back-ends"]);
 
@@ -109,9 +112,11 @@ impl Subject<'_> {
         // If the pod has its own user namespace, the kernel only permits the host's sysfs.
         let sysfs = bind && at("/sys") && mount.source == Path::new("/sys") && has("ro");
         let init = bind && at(INIT) && has("ro") && self.planned.is_some_and(|container| container.init);
+        let infra = self.planned.is_none();
+        let pause = bind && at(PAUSE) && has("ro") && infra && mount.source.file_name() == Path::new(PAUSE).file_name();
         let own = OWN.iter().any(|path| at(path)) && bind && self.is_own(&mount.source);
         let fips = FIPS.1.iter().any(|path| at(path)) && bind && Path::new(FIPS.0).exists();
-        virtual_fs || sysfs || init || own || fips
+        virtual_fs || sysfs || init || pause || own || fips
     }
 
     /// Whether the source is podman's own directory for this container or for its pod's infra container.
