@@ -12,11 +12,11 @@ fn repo(more: &str) -> String {
     format!("{REPO}{more}")
 }
 
-/// Reads the identity of the command's process.
+/// Reads the identity of the command's process. podman 5.8 lists the process's own group among the supplementary ones.
 const IDENTITY: &str = r#"
 status = dict(re.findall(r"^(\w+):\s+(.*)$", pathlib.Path("/proc/self/status").read_text(), re.M))
 show({**{key: status[key] for key in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")},
-      "ids": sorted({*status["Uid"].split(), *status["Gid"].split()}), "groups": os.getgroups(), "IS_SANDBOX": os.environ.get("IS_SANDBOX"),
+      "ids": sorted({*status["Uid"].split(), *status["Gid"].split()}), "groups": [group for group in os.getgroups() if group != os.getgid()], "IS_SANDBOX": os.environ.get("IS_SANDBOX"),
       "home": os.environ["HOME"], "can write home": os.access(os.environ["HOME"], os.W_OK),
       "devices": sorted(set(os.listdir("/dev")) & {"fuse", "kvm", "mem", "kmsg", "vda", "sda", "loop0", "net"})})"#;
 
