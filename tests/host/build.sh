@@ -1,5 +1,5 @@
 #!/bin/bash
-# build.sh SUITE OUT: makes OUT/root (a bootable Debian) and, inside it, /srv/images/{router,agent,clients}.tar.
+# build.sh SUITE OUT: makes OUT/root (a bootable Debian) and, inside it, /srv/images/{agent,clients}.tar.
 # Everything comes from the Debian mirror that this machine's apt already uses, and two programs from where its pip gets wheels.
 # What is built depends on this file and SUITE alone: `host` keys its cache by them.
 # A line marked `# suite: NAME` is in that suite's key alone, so that the others need no new build.
@@ -10,9 +10,8 @@ suite=$1 out=$2
 root_packages=(
   systemd systemd-sysv dbus dbus-user-session libpam-systemd login passwd
   podman netavark aardvark-dns passt uidmap crun catatonit fuse-overlayfs nftables slirp4netns
-  procps iproute2 iputils-ping python3 curl ca-certificates dnsmasq-base openssl git strace bsdutils netcat-openbsd njs
+  procps iproute2 iputils-ping python3 curl ca-certificates dnsmasq-base openssl git strace bsdutils netcat-openbsd
 )
-router_packages=(nginx libnginx-mod-stream libnginx-mod-http-js dnsmasq-base ca-certificates)
 agent_packages=(
   ca-certificates curl git openssh-client openssl python3 bind9-dnsutils iproute2 netcat-openbsd procps
 )
@@ -28,13 +27,9 @@ client_wheels=(uv==0.13.9 deno==2.9.8)
 expected() {
   case $suite in
     trixie) echo 'root podman 5.4.*
-                  root netavark 1.14.*
-                  router nginx 1.26.*
-                  router dnsmasq-base 2.9*' ;;
+                  root netavark 1.14.*' ;;
     forky) echo 'root podman 5.*
-                 root netavark 1.*
-                 router nginx 1.*
-                 router dnsmasq-base 2.*' ;;
+                 root netavark 1.*' ;;
   esac
 }
 
@@ -156,12 +151,11 @@ make_ca
 images=$out/root/srv/images
 # The images' files may be read by anyone inside; only the agent trusts the test internet.
 # An unprivileged import cannot make device nodes, so the tars have none.
-debian router "$images/router.tar" "$(list "${router_packages[@]}")" --skip=output/dev &
-router=$!
 # shellcheck disable=SC2016
 debian agent "$images/agent.tar" "$(list "${agent_packages[@]}")" --skip=output/dev \
   --customize-hook="cp '$out/root/srv/internet/ca.pem' \"\$1/usr/local/share/ca-certificates/test-internet.crt\"" \
-  --customize-hook='chroot "$1" update-ca-certificates >/dev/null 2>&1'
+  --customize-hook='chroot "$1" update-ca-certificates >/dev/null 2>&1' &
+agent=$!
 # This one trusts nothing but Debian's own roots: what it needs more, sandboxc must bring.
 # Java's alternatives link manual pages and fail where their directory is missing.
 if [[ $suite != forky ]]; then # suite: forky
@@ -173,7 +167,7 @@ debian clients "$images/clients.tar" "$(list "${client_packages[@]}")" --skip=ou
   --customize-hook='chroot "$1" sh -c "pip install --quiet --break-system-packages --root-user-action ignore --no-index --no-deps /wheels/*"' \
   --customize-hook='rm -r "$1/wheels"'
 fi # suite: forky -- some of the clients cannot be installed there, and the matrix of clients runs on trixie
-wait "$router"
+wait "$agent"
 check_versions
 mv "$out"/*.versions "$images/"
 rm -rf "$out/debs" "$out/wheels"
