@@ -2,7 +2,7 @@
 //!
 //! [`load`] reads the repo file, the server file, the allow file and a snapshot of the environment. It collects the
 //! findings of all of them, and returns [`Resolved`] if none of them is an error. Steps: bytes → tree with positions
-//! (`yaml`) → tags looked up (`tags`, `vars`) → typed values of one file (`repo`, `server`, `entry`, `limits`) → both
+//! (`yaml`) → tags looked up (`lookup`, `vars`, `tags`) → typed values of one file (`repo`, `server`, `entry`, `limits`) → both
 //! files merged (`resolve`, `mounts`, `network`, `lint`). Invariants: only `load` accesses the file system; a reader
 //! reports an error and continues; nothing is converted by guessing. May depend on: `policy`, `diagnostic`, `source`.
 
@@ -23,6 +23,7 @@ mod home;
 mod limits;
 mod lint;
 mod load;
+mod lookup;
 mod mounts;
 mod network;
 mod overrides;

@@ -7,11 +7,10 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::disk::Disk;
+use super::disk::{Disk, words};
 use super::read::shorten;
 use super::resolved::ImageSource;
-use super::server::path_finding;
-use super::tags::words;
+use super::value::path_finding;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{FileId, Located, SourceMap, Span};
 

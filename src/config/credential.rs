@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::read::{self, Fields, Keys, fields, shorten};
-use super::repo::checked;
 use super::request;
 use super::sealed::AWS_KEYS;
 use super::secret::{self, SecretSource, Shape, Unfit};
-use super::value::{self, Bad};
+use super::value::{self, Bad, checked};
 use super::yaml::{Key, Kind, Node, Tag};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::{HostError, HostPattern, PathGlob, parse_pattern};

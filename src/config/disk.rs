@@ -268,3 +268,11 @@ fn seen(fd: impl AsFd) -> io::Result<Seen> {
 pub fn missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
+
+/// An error of the operating system without its number.
+pub(super) fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let plain = text.split(" (os error").next().unwrap_or("").to_owned();
+    let mut chars = plain.chars();
+    chars.next().map_or(plain.clone(), |first| first.to_lowercase().chain(chars).collect())
+}

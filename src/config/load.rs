@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::containerfile;
 use super::credential::{shows_finding, unfit_finding};
-use super::disk::{Disk, Real, missing};
+use super::disk::{Disk, Real, missing, words};
 use super::entry::{self, Entry};
 use super::first;
+use super::lookup::{Lookup, Permitted, Reach};
 use super::overrides::{OVERRIDES, Overrides};
 use super::read::shorten;
 use super::repo::{ImageWish, RepoFile};
@@ -16,7 +17,7 @@ use super::resolve::{Parts, Server, resolve};
 use super::sealed;
 use super::secret::{self, Secret, SecretRef, SecretSource, SecretValues};
 use super::server::{Around, ServerFile};
-use super::tags::{Lookup, Permitted, Reach, variables, words};
+use super::tags::{Tags, variables};
 use super::value;
 use super::vars::Vars;
 use super::yaml::{self, Kind, Node};
@@ -180,21 +181,16 @@ fn decode_server(tree: Tree, inputs: &Inputs, path: &Path, disk: &dyn Disk, d: &
         Tree::Read(root) => root,
     };
     let base = path.parent().unwrap_or(Path::new("/")).to_path_buf();
-    let lookup = |vars| Lookup {
-        env: &inputs.env,
-        permitted: Permitted::All,
-        reach: Reach::Anywhere { base: base.clone() },
-        vars,
-        disk,
-    };
+    let reach = Reach::Anywhere { base: base.clone() };
+    let lookup = Lookup { env: &inputs.env, permitted: Permitted::All, reach, disk };
     // `vars` are looked up separately; the rest of the tree then needs none of their tags.
     let mut vars = Vars::default();
     if let Some(node) = root.entry_mut("vars") {
-        vars = Vars::new(node, &lookup(None), d);
+        vars = Vars::new(node, &lookup, d);
         node.kind = Kind::Null;
     }
-    let lookup = lookup(Some(&vars));
-    let substitute = |node: &mut Node, d: &mut Diagnostics| lookup.substitute(node, d);
+    let tags = Tags { lookup: &lookup, vars: Some(&vars) };
+    let substitute = |node: &mut Node, d: &mut Diagnostics| tags.substitute(node, d);
     ServerFile::read(&mut root, &Around { substitute: &substitute, vars: &vars, base: &base }, d)
 }
 
@@ -202,7 +198,8 @@ fn decode_repo(tree: Tree, inputs: &Inputs, permitted: Permitted, disk: &dyn Dis
     let Tree::Read(mut root) = tree else { return RepoFile::default() };
     let root_dir = inputs.repo_dir.clone();
     let reach = Reach::Inside { base: root_dir.join(REPO_DIR), root: root_dir };
-    Lookup { env: &inputs.env, permitted, reach, vars: None, disk }.substitute(&mut root, d);
+    let lookup = Lookup { env: &inputs.env, permitted, reach, disk };
+    Tags { lookup: &lookup, vars: None }.substitute(&mut root, d);
     RepoFile::read(&root, d)
 }
 

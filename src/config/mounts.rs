@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::disk::Disk;
+use super::disk::{Disk, words};
 use super::read::shorten;
 use super::repo::{MountWish, RepoFile};
 use super::resolved::{Mount, Workspace};
-use super::server::{absolute_problem, path_finding};
-use super::tags::words;
+use super::value::{absolute_problem, path_finding};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Place, SourceMap, Span};
 

@@ -4,7 +4,6 @@ use super::entry::{Entry, host_error};
 use super::lint::covering;
 use super::network::{Lists, Named};
 use super::read;
-use super::resolve::Server;
 use super::yaml::Node;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::{HostPattern, parse_pattern};
@@ -12,8 +11,7 @@ use crate::source::{Located, Span};
 
 /// Reads `allow_private`: hosts, without ports.
 pub(super) fn patterns(node: &Node, d: &mut Diagnostics) -> Vec<Located<HostPattern>> {
-    let items = read::list(node, "`allow_private`", d);
-    let texts: Vec<Located<String>> = items.iter().filter_map(|item| read::string(item, "a host", d)).collect();
+    let texts = read::strings(node, "`allow_private`", "a host", d);
     texts.into_iter().filter_map(|text| pattern(&text, d)).collect()
 }
 
@@ -37,14 +35,20 @@ fn pattern(text: &Located<String>, d: &mut Diagnostics) -> Option<Located<HostPa
 /// `allow_private`, or an entry with `private: true` for the same hosts in its own lists.
 ///
 /// `never` are entries that nothing can open, which have been reported.
-pub(super) fn check(repo: &[(usize, Entry)], lists: &Lists, (server, never): (&Server, &[Span]), d: &mut Diagnostics) {
+pub(super) fn check(
+    repo: &[(usize, Entry)],
+    lists: &Lists,
+    allow_private: &[&HostPattern],
+    never: &[Span],
+    d: &mut Diagnostics,
+) {
     let asks = |named: &&Named| named.entry.private.is_some() && !named.id.as_str().starts_with("repo.");
     let ceiling = lists.ceiling.iter().flat_map(|ceiling| &ceiling.value);
     let own: Vec<&Entry> = lists.allow.iter().chain(ceiling).filter(asks).map(|named| &named.entry).collect();
     for (_, entry) in repo {
         let Some(span) = entry.private.filter(|_| !never.contains(&entry.span)) else { continue };
         let covers = |pattern: &HostPattern| covering(&entry.pattern).any(|wider| wider == *pattern);
-        let given = server.allow_private().any(covers)
+        let given = allow_private.iter().any(|pattern| covers(pattern))
             || own.iter().any(|own| covers(&own.pattern) && entry.ports.is_subset(&own.ports));
         if !given {
             let pattern = &entry.pattern;

@@ -9,15 +9,13 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::compiled;
-use super::disk::{Kind, Tree};
+use super::disk::{Kind, Tree, words};
 use super::git::{self, Around, Uses, Want};
 use super::mounts::Ground;
-use super::read::{self, shorten};
+use super::read::shorten;
 use super::repo::{MountWish, RepoFile};
 use super::resolved::{Mount, Protected, Stand, Workspace};
-use super::server::path_finding;
-use super::tags::words;
-use super::yaml::Node;
+use super::value::path_finding;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Place};
 
@@ -34,12 +32,6 @@ pub(super) enum By {
     Name,
     /// The server's `defaults`, for all workspaces.
     Defaults,
-}
-
-/// Reads a list of paths.
-pub(super) fn paths(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {
-    let items = read::list(node, "`protect`", d).iter();
-    items.filter_map(|item| read::string(item, "a path of `protect`", d)).collect()
 }
 
 /// Finds the protected parts of a workspace, sorted, none inside another, and the names to watch.

@@ -65,6 +65,45 @@ fn unknown_key(key: &Key, keys: &Keys) -> Diagnostic {
     }
 }
 
+/// Whether to read the rest of the file. An empty file needs no version.
+pub(super) fn version(root: &Node, map: &Fields<'_>, d: &mut Diagnostics) -> bool {
+    let Some(node) = map.get("version") else {
+        if let Kind::Map(entries) = &root.kind {
+            let span = entries.first().map_or(root.span, |(key, _)| key.span);
+            d.push(
+                Diagnostic::new(Code::MissingKey, "the file has no `version`")
+                    .at(span, "")
+                    .help("write `version: 1` first"),
+            );
+        }
+        return true;
+    };
+    match node.kind {
+        Kind::Int(1) => true,
+        Kind::Int(_) => {
+            d.push(
+                Diagnostic::new(
+                    Code::UnsupportedVersion,
+                    format!("version {} is not supported by this sandboxc", node.raw),
+                )
+                .at(node.span, "")
+                .help("write `version: 1`, or use a newer sandboxc"),
+            );
+            false
+        }
+        _ if node.looked_up.is_some() => {
+            d.push(
+                Diagnostic::new(Code::BadTag, "a tag is not allowed here").at(node.span, "").help("write `version: 1`"),
+            );
+            true
+        }
+        _ => {
+            whole(node, "`version`", 1..=1, d);
+            true
+        }
+    }
+}
+
 /// Reads a mapping whose keys the user chooses.
 pub(super) fn entries_of<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [(Key, Node)] {
     match &node.kind {
@@ -98,6 +137,11 @@ pub(super) fn list<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [
             &[]
         }
     }
+}
+
+/// Reads a list of strings.
+pub(super) fn strings(node: &Node, what: &str, item: &str, d: &mut Diagnostics) -> Vec<Located<String>> {
+    list(node, what, d).iter().filter_map(|node| string(node, item, d)).collect()
 }
 
 /// Reads a string.

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use super::entry::{self, Entry, ListKind};
 use super::limits::Wish;
-use super::protect;
-use super::read::{self, Keys, fields};
+use super::read::{self, Keys, fields, version};
 use super::resolved::Identity;
 use super::suggest::nearest;
-use super::value;
+use super::value::{self, checked};
 use super::yaml::{Kind, Node};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Span};
@@ -116,7 +115,10 @@ impl RepoFile {
             file.workspace_target = target.filter(|t| t.value != "same-path");
             file.workspace_read_only =
                 workspace.get("read_only").and_then(|n| read::boolean(n, "`read_only`", d)).is_some_and(|l| l.value);
-            file.protect = workspace.get("protect").map(|n| protect::paths(n, d)).unwrap_or_default();
+            file.protect = workspace
+                .get("protect")
+                .map(|n| read::strings(n, "`protect`", "a path of `protect`", d))
+                .unwrap_or_default();
         }
         if let Some(node) = map.get("network") {
             let network = fields(node, &NETWORK, d);
@@ -124,45 +126,6 @@ impl RepoFile {
                 network.get("allow").map(|n| entry::entries(n, "`allow`", ListKind::Allow, d)).unwrap_or_default();
         }
         file
-    }
-}
-
-/// Whether to read the rest of the file. An empty file needs no version.
-pub(super) fn version(root: &Node, map: &read::Fields<'_>, d: &mut Diagnostics) -> bool {
-    let Some(node) = map.get("version") else {
-        if let Kind::Map(entries) = &root.kind {
-            let span = entries.first().map_or(root.span, |(key, _)| key.span);
-            d.push(
-                Diagnostic::new(Code::MissingKey, "the file has no `version`")
-                    .at(span, "")
-                    .help("write `version: 1` first"),
-            );
-        }
-        return true;
-    };
-    match node.kind {
-        Kind::Int(1) => true,
-        Kind::Int(_) => {
-            d.push(
-                Diagnostic::new(
-                    Code::UnsupportedVersion,
-                    format!("version {} is not supported by this sandboxc", node.raw),
-                )
-                .at(node.span, "")
-                .help("write `version: 1`, or use a newer sandboxc"),
-            );
-            false
-        }
-        _ if node.looked_up.is_some() => {
-            d.push(
-                Diagnostic::new(Code::BadTag, "a tag is not allowed here").at(node.span, "").help("write `version: 1`"),
-            );
-            true
-        }
-        _ => {
-            read::whole(node, "`version`", 1..=1, d);
-            true
-        }
     }
 }
 
@@ -182,11 +145,6 @@ fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWish>> {
     let text = read::string(node, "`image`", d)?;
     checked(value::image_reference(&text.value), Code::BadValue, text.span, d)?;
     Some(text.map(ImageWish::Reference))
-}
-
-/// Reports the result of checking a value.
-pub(super) fn checked(result: Result<(), value::Bad>, code: Code, span: Span, d: &mut Diagnostics) -> Option<()> {
-    result.map_err(|bad| d.push(Diagnostic::new(code, bad.message).at(span, "").help(bad.help))).ok()
 }
 
 fn command(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {

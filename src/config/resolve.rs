@@ -64,8 +64,8 @@ impl Server {
     }
 
     /// Hosts that the repo file may open to private addresses.
-    pub(super) fn allow_private(&self) -> impl Iterator<Item = &HostPattern> {
-        self.file.defaults.allow_private.iter().chain(&self.entry.allow_private).map(|l| &l.value)
+    fn allow_private(&self) -> Vec<&HostPattern> {
+        self.file.defaults.allow_private.iter().chain(&self.entry.allow_private).map(|l| &l.value).collect()
     }
 
     /// Whether processes inside may create user namespaces: the repo asks, the server permits.
@@ -175,7 +175,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
     let lists = lists(&repo, &server, &allow_file);
     let pool = server.file.pool.clone();
     let never = network::check(&lists, &server.file.reachable, pool.as_ref().map_or(network::POOL, |p| p.value), d);
-    private::check(&repo.allow, &lists, (&server, &never), d);
+    private::check(&repo.allow, &lists, &server.allow_private(), &never, d);
     lint::lint(&repo.allow, &lists, d);
 
     let user_namespaces = server.user_namespaces(&repo, sources, d);

@@ -1,8 +1,7 @@
 //! Nodes with values of secrets: their tags are not looked up, and findings hide them in the lines they show.
 
 use super::suggest::nearest;
-use super::tags::missing_var;
-use super::vars::Vars;
+use super::vars::{Vars, missing_var};
 use super::yaml::{Kind, Node, Tag};
 use crate::diagnostic::Diagnostics;
 use crate::source::Span;

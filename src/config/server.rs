@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use ipnet::{IpNet, Ipv4Net};
 
@@ -12,17 +12,15 @@ use super::home::{self, Home};
 use super::limits::Wish;
 use super::network;
 use super::private;
-use super::protect;
-use super::read::{self, Keys, fields};
-use super::repo::{checked, version};
+use super::read::{self, Keys, fields, version};
 use super::resolved::Selinux;
 use super::sealed;
-use super::value;
+use super::value::{self, absolute_problem, checked, path_finding};
 use super::vars::Vars;
 use super::yaml::{Kind, Node};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::HostPattern;
-use crate::source::{Located, Span};
+use crate::source::Located;
 
 pub(super) const SERVER: Keys = Keys {
     what: "the server file",
@@ -291,14 +289,17 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
         map.get("allow_user_namespaces").and_then(|n| read::boolean(n, "`allow_user_namespaces`", d));
     part.allow_private = map.get("allow_private").map(|n| private::patterns(n, d)).unwrap_or_default();
     if let Some(node) = map.get("pass_env") {
-        part.pass_env = read::list(node, "`pass_env`", d).iter().filter_map(|n| read::string(n, "a name", d)).collect();
+        part.pass_env = read::strings(node, "`pass_env`", "a name", d);
         for name in &part.pass_env {
             checked(value::env_name(&name.value), Code::BadValue, name.span, d);
         }
     }
     if let Some(node) = map.get("workspace") {
         let workspace = fields(node, &ENTRY_WORKSPACE, d);
-        part.protect = workspace.get("protect").map(|n| protect::paths(n, d)).unwrap_or_default();
+        part.protect = workspace
+            .get("protect")
+            .map(|n| read::strings(n, "`protect`", "a path of `protect`", d))
+            .unwrap_or_default();
     }
     part.home = map.get("home").and_then(|n| home::read(n, d));
     part.wishes = credential::wishes(map, base, d);
@@ -316,23 +317,4 @@ fn absolute(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Located<Path
             None
         }
     }
-}
-
-pub(super) fn path_finding(problem: &str, span: Span, help: &str) -> Diagnostic {
-    Diagnostic::new(Code::BadPath, problem).at(span, "").help(help)
-}
-
-/// Why a text is not an unambiguous absolute path, if so.
-pub(super) fn absolute_problem(text: &str, path: &Path) -> Option<String> {
-    if text.starts_with('~') || text.contains('$') {
-        return Some("`~` and `$` are not expanded in paths".to_owned());
-    }
-    if text.chars().any(char::is_control) {
-        return Some("the path contains a control character".to_owned());
-    }
-    if !path.is_absolute() {
-        return Some("the path is not absolute".to_owned());
-    }
-    let parent = path.components().any(|c| matches!(c, Component::ParentDir));
-    parent.then(|| "the path contains `..`".to_owned())
 }

@@ -1,7 +1,11 @@
 //! Checks of single values: pure functions from text to "valid" or the words of a finding.
 
+use std::path::{Component, Path};
+
 use super::read::shorten;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::pem;
+use crate::source::Span;
 
 /// Why a value is invalid, and what to write instead.
 pub(super) struct Bad {
@@ -13,6 +17,31 @@ impl Bad {
     pub(super) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { message: message.into(), help: help.into() }
     }
+}
+
+/// Reports the result of checking a value.
+pub(super) fn checked(result: Result<(), Bad>, code: Code, span: Span, d: &mut Diagnostics) -> Option<()> {
+    result.map_err(|bad| d.push(Diagnostic::new(code, bad.message).at(span, "").help(bad.help))).ok()
+}
+
+/// The finding for a path that cannot be used.
+pub(super) fn path_finding(problem: &str, span: Span, help: &str) -> Diagnostic {
+    Diagnostic::new(Code::BadPath, problem).at(span, "").help(help)
+}
+
+/// Why a text is not an unambiguous absolute path, if so.
+pub(super) fn absolute_problem(text: &str, path: &Path) -> Option<String> {
+    if text.starts_with('~') || text.contains('$') {
+        return Some("`~` and `$` are not expanded in paths".to_owned());
+    }
+    if text.chars().any(char::is_control) {
+        return Some("the path contains a control character".to_owned());
+    }
+    if !path.is_absolute() {
+        return Some("the path is not absolute".to_owned());
+    }
+    let parent = path.components().any(|c| matches!(c, Component::ParentDir));
+    parent.then(|| "the path contains `..`".to_owned())
 }
 
 /// Whether the string survives podman's parsing of a manifest. podman decodes the YAML, encodes it and decodes it

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::read::{entries_of, wrong_type};
-use super::tags::{Lookup, missing_var};
+use super::lookup::Lookup;
+use super::read::{entries_of, shorten, wrong_type};
+use super::suggest::nearest;
 use super::yaml::{Kind, Node, Tag};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::source::Span;
 
 /// What a name stands for.
 #[derive(Clone)]
@@ -100,6 +102,15 @@ fn leaf(name: &str, node: &Node, lookup: &Lookup<'_>, d: &mut Diagnostics) -> Va
         Ok(Some(text)) => Value::Ready(Node { kind: Kind::Str(text), looked_up: Some(tag), ..node.clone() }),
         Ok(None) => Value::Broken,
         Err(finding) => Value::Late(finding),
+    }
+}
+
+/// The finding for `!var` with an unknown name.
+pub(super) fn missing_var<'a>(name: &str, span: Span, names: impl IntoIterator<Item = &'a str> + Clone) -> Diagnostic {
+    let finding = Diagnostic::new(Code::VarMissing, format!("`vars` has no `{}`", shorten(name)));
+    match nearest(name, names) {
+        Some(near) => finding.at(span, format!("did you mean `{near}`?")).help(format!("write `!var {near}`")),
+        None => finding.at(span, "").help(format!("add `{}` to `vars`", shorten(name))),
     }
 }
 

@@ -6,8 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::config::disk::Tree;
-use crate::config::tags::words;
+use crate::config::disk::{Tree, words};
 
 /// The content of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,10 +11,9 @@ use super::executing::is_unasked;
 use super::index::read_index;
 use super::plain;
 use super::syntax::{Setting, settings};
-use crate::config::disk::{Disk, Kind, Tree};
+use crate::config::disk::{Disk, Kind, Tree, words};
 use crate::config::read::shorten;
 use crate::config::resolved::{Repository, Stand};
-use crate::config::tags::words;
 
 /// The maximum number of repositories.
 const REPOSITORIES: usize = 256;
