@@ -124,6 +124,11 @@ impl RuleSet {
         Self { rules, groups }
     }
 
+    /// Whether it has no rules.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// All rules, by pattern and id.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
@@ -181,6 +186,7 @@ pub struct Policy {
     /// What repo and server permit together.
     pub allow: RuleSet,
     /// What the server denies, whatever else matches.
+    #[serde(default, skip_serializing_if = "RuleSet::is_empty")]
     pub deny: RuleSet,
     /// If present, the most that can be permitted. An empty one permits nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -75,6 +75,16 @@ fn every_example_is_valid() {
 }
 
 #[test]
+fn a_manifest_is_short_enough_to_read() {
+    for (example, most) in [("minimal", 260), ("inspect", 450)] {
+        let files = compiled(example);
+        let manifest = files.iter().find(|file| file.path == "kube.yaml").unwrap();
+        let lines = manifest.text.lines().count();
+        assert!(lines <= most, "{example}: {lines} lines, at most {most}");
+    }
+}
+
+#[test]
 fn every_example_compiles_to_its_golden_tree() {
     for example in EXAMPLES {
         golden(&dir(example).join("compiled"), &kept(example, compiled(example)));
