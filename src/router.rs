@@ -5,9 +5,11 @@
 //!
 //! [`Policy::decide`]: crate::policy::Policy::decide
 
+mod accept;
 mod answer;
 mod api;
 pub mod clear;
+mod client;
 pub mod command;
 pub mod confine;
 pub mod credential;
@@ -31,12 +33,14 @@ pub mod mint;
 mod passthrough;
 pub mod pod_file;
 pub mod policy_file;
+pub mod process;
 mod proxy;
 mod push;
 mod refusal;
 mod relay;
 pub mod run;
 mod settle;
+mod shared;
 mod stream;
 mod taken;
 mod tcp;

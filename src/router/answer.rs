@@ -1,10 +1,21 @@
 //! Responses on their way to the client: unchanged, or cleared of credentials.
 
 use super::clear::{Clearer, Replacer};
-use super::exchange::{Lost, data};
+use super::client::Down;
 use super::message::{Answer, Length, Piece};
-use super::proxy::{Down, Refusal};
+use super::refusal::Refusal;
 use crate::policy::Reason;
+
+/// How an exchange with a host failed.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// The connection ended before the first byte of a response.
+    Unread,
+    /// Nothing has been sent to the client yet.
+    Refused(Refusal),
+    /// Something has been sent to the client.
+    Broken,
+}
 
 /// A body on its way.
 pub(super) struct Passing<'a> {
@@ -87,4 +98,9 @@ pub(super) fn clear_head(answer: &mut Answer, replacer: &Replacer) {
 fn standard_reason(answer: &mut Answer) {
     let standard = http::StatusCode::from_u16(answer.status).ok().and_then(|code| code.canonical_reason());
     answer.reason = standard.unwrap_or_default().as_bytes().to_vec();
+}
+
+/// A piece that is sent unchanged.
+fn data(bytes: Vec<u8>) -> Piece {
+    Piece::Data(bytes.into())
 }

@@ -11,7 +11,7 @@ pub use self::decode::offer;
 use self::decode::{Chain, Coding};
 pub use self::replace::Replacer;
 pub(super) use self::replace::Scanner;
-use super::credential::Field;
+use super::message::Field;
 
 /// Why a response is not passed on. The connection must end without a clean end of the body, so that the client
 /// notices.

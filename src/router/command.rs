@@ -1,15 +1,12 @@
 //! The command line: one mode for each container, and modes for checks from outside.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::dns::probe;
 use super::policy_file::FORMAT;
-use super::{forward, gate, live, look, run};
+use super::process::{Early, say};
+use super::{forward, gate, live, look, pod_file, run};
 
 const USAGE: &str = "usage: sandboxc-router router [POLICY.JSON SECRETS [SOCKET]]   decides about connections
        sandboxc-router forward [--gate] [POD.JSON SOCKET]    brings connections of the agent's pod to the router
@@ -23,36 +20,12 @@ const USAGE: &str = "usage: sandboxc-router router [POLICY.JSON SECRETS [SOCKET]
 /// How long `ready` waits.
 const READY: Duration = Duration::from_secs(10);
 
-/// The exit code of a process that SIGTERM ends.
-pub const TERMINATED: u8 = 143;
-
-/// What a signal does until a mode handles it: PID 1 would otherwise ignore it, and podman would wait ten seconds
-/// before it kills the container.
-#[derive(Clone, Debug)]
-pub struct Early(Arc<AtomicBool>);
-
-impl Early {
-    /// From now on, SIGTERM and SIGINT end the process.
-    fn install() -> std::io::Result<Self> {
-        let armed = Arc::new(AtomicBool::new(true));
-        for signal in [SIGTERM, SIGINT] {
-            signal_hook::flag::register_conditional_shutdown(signal, i32::from(TERMINATED), Arc::clone(&armed))?;
-        }
-        Ok(Self(armed))
-    }
-
-    /// From now on, the mode handles signals itself.
-    pub fn disarm(&self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
-}
-
 /// Runs the mode in the arguments, and returns the exit code.
 pub fn main() -> u8 {
     let early = match Early::install() {
         Ok(early) => early,
         Err(error) => {
-            run::say(&format!("sandboxc-router: signals: {error}"));
+            say(&format!("sandboxc-router: signals: {error}"));
             return 1;
         }
     };
@@ -81,7 +54,7 @@ pub fn main() -> u8 {
         ("resolve", [server, name]) => resolve(server, name),
         ("version", []) => version(),
         _ => {
-            run::say(USAGE);
+            say(USAGE);
             2
         }
     }
@@ -93,14 +66,14 @@ fn ready(policy: &Path) -> u8 {
 }
 
 fn listening(pod: &Path) -> u8 {
-    ended("listening", forward::read(pod).and_then(|file| look::wait_for(&file.listeners(), READY)))
+    ended("listening", pod_file::open(pod).and_then(|file| look::wait_for(&file.listeners(), READY)))
 }
 
 fn ended(mode: &str, result: Result<(), String>) -> u8 {
     match result {
         Ok(()) => 0,
         Err(error) => {
-            run::say(&format!("{mode}: {error}"));
+            say(&format!("{mode}: {error}"));
             1
         }
     }

@@ -20,14 +20,12 @@ pub use self::table::Table;
 pub use self::tokens::{Api, ApiAnswer, ApiRequest, Minter, NoTokens, Tokens};
 use super::clear::Replacer;
 use super::graphql::Document;
+use super::message::{Field, same_name};
 pub use crate::policy::STEERING;
 use crate::policy::{HostName, Reason};
 
 /// How many bytes of a body are read to decide about a request.
 pub const BODY_LIMIT: usize = 1 << 20;
-
-/// A header field as received: its name with the original case, and its value without surrounding white space.
-pub type Field = (Vec<u8>, Vec<u8>);
 
 /// A request's head that [`Policy::decide_request`] has allowed.
 ///
@@ -118,13 +116,6 @@ pub struct Refusal {
 /// The name in [`STEERING`] that a header corresponds to.
 pub fn steering(name: &[u8]) -> Option<&'static str> {
     STEERING.into_iter().find(|steering| same_name(name, steering.as_bytes()))
-}
-
-/// Whether servers that turn headers into variables (CGI) treat two names as the same: case is ignored, and `_` equals
-/// `-`.
-pub fn same_name(left: &[u8], right: &[u8]) -> bool {
-    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    left.len() == right.len() && left.iter().map(plain).eq(right.iter().map(plain))
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use super::client::{Place, read_host};
 use super::log::{self, Line, Query, RequestPart, Stamp, seconds_since};
 use super::message::Request;
-use super::proxy::{Place, Refusal, read_host};
-use super::refusal::About;
-use super::worker::Shared;
+use super::refusal::{About, Refusal};
+use super::shared::Shared;
 use crate::policy::{Decision, Reason, RuleId, Tier, Verdict};
 
 /// A log line in progress.

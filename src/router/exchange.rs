@@ -1,17 +1,21 @@
 //! One request on one connection to a host, and its response.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 
-use super::answer::Passing;
+use super::answer::{Lost, Passing, clear_head};
 use super::clear::Replacer;
+use super::client::{Down, Up};
 use super::entry::Entry;
 use super::http1::{Body, BodyError, NoAnswer, read_answer, request_head};
 use super::live::Live;
-use super::message::{Answer, Length, Piece, Request};
-use super::proxy::{Down, Refusal, Up, both};
-use super::upstream::{Multi, Plain, Target};
+use super::message::{Answer, Length, Request};
+use super::refusal::Refusal;
+use super::upstream::{Plain, Target};
 use crate::policy::Reason;
 
 /// What to send, and how to treat the response.
@@ -33,17 +37,6 @@ pub(super) enum Outcome {
     Ended,
     /// It now belongs to the client.
     Upgraded,
-}
-
-/// How it failed.
-#[derive(Debug)]
-pub(super) enum Lost {
-    /// The connection ended before the first byte of a response.
-    Unread,
-    /// Nothing has been sent to the client yet.
-    Refused(Refusal),
-    /// Something has been sent to the client.
-    Broken,
 }
 
 impl Exchange<'_> {
@@ -144,21 +137,10 @@ impl Exchange<'_> {
         }
     }
 
-    /// With HTTP/2.
-    pub(super) async fn multi(
-        &self,
-        connection: Multi,
-        entry: &mut Entry,
-        up: &mut impl Up,
-        down: &mut impl Down,
-    ) -> Result<Outcome, Lost> {
-        super::h2::exchange(self, connection, entry, up, down).await
-    }
-
     /// An interim response, cleared of credentials.
     fn clean(&self, mut answer: Answer) -> Answer {
         if let Some(replacer) = self.clear {
-            super::answer::clear_head(&mut answer, replacer);
+            clear_head(&mut answer, replacer);
         }
         answer
     }
@@ -180,7 +162,22 @@ fn no_answer(why: &NoAnswer) -> Lost {
     }
 }
 
-/// A piece that is sent unchanged.
-pub(super) fn data(bytes: Vec<u8>) -> Piece {
-    Piece::Data(bytes.into())
+/// Polls both until the second is done, or the first reports that it is pointless.
+pub(super) async fn both<A, B, E>(
+    first: impl Future<Output = Result<A, E>>,
+    second: impl Future<Output = Result<B, E>>,
+) -> (Result<B, E>, bool) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let mut first_done = false;
+    poll_fn(|cx| {
+        if !first_done {
+            match first.as_mut().poll(cx) {
+                Poll::Ready(Ok(_)) => first_done = true,
+                Poll::Ready(Err(error)) => return Poll::Ready((Err(error), false)),
+                Poll::Pending => {}
+            }
+        }
+        second.as_mut().poll(cx).map(|result| (result, first_done))
+    })
+    .await
 }

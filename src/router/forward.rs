@@ -20,10 +20,10 @@ use super::confine::{Permitted, Threads, confine, keep_capabilities};
 use super::limits::{Budget, Held};
 use super::log::Seldom;
 use super::pod_file::{Listeners, PodFile};
+use super::process::{listen, note, raise_limit, say};
 use super::relay::{Nothing, relay};
-use super::run::{listen, note, raise_limit, say};
-use super::worker::{keep_alive, plain};
-use super::{gate, handover};
+use super::stream::{keep_alive, plain};
+use super::{gate, handover, pod_file};
 
 /// What a gate at the start of the forwarder prints once everything is listening. Whoever waits for the pod reads it.
 const PASSED: &[u8] = b"gate: passed\n";
@@ -57,15 +57,9 @@ impl Default for Paths {
     }
 }
 
-/// Reads `pod.json`.
-pub fn read(path: &Path) -> Result<PodFile, String> {
-    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    PodFile::read("pod.json", &text)
-}
-
 /// Runs until a signal ends the process; otherwise returns the exit code.
 pub fn main(paths: &Paths, gated: bool) -> u8 {
-    let file = match read(&paths.pod) {
+    let file = match pod_file::open(&paths.pod) {
         Ok(file) => file,
         Err(error) => return fail(&error),
     };

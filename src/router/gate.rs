@@ -9,8 +9,8 @@ use std::time::Duration;
 use ipnet::Ipv4Net;
 
 use super::dns::probe;
-use super::pod_file::PodFile;
-use super::run::say;
+use super::pod_file::{self, PodFile};
+use super::process::say;
 
 /// How long the router may take to respond. It is up before the gate starts, so this only matters on a busy host.
 const ROUTER: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ const INOTIFY: [(&str, &str, u64); 2] = [
 
 /// Runs the gate alone, and returns the exit code.
 pub fn main(pod: &Path) -> u8 {
-    match super::forward::read(pod).and_then(|file| check(&file, Path::new("/proc"))) {
+    match pod_file::open(pod).and_then(|file| check(&file, Path::new("/proc"))) {
         Ok(()) => 0,
         Err(error) => stop(&error),
     }

@@ -12,7 +12,7 @@ mod tokens;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::json::Json;
-use super::credential;
+use super::message;
 use crate::policy::GraphqlKind;
 
 /// The maximum depth of selections, of JSON and of values.
@@ -230,10 +230,10 @@ impl Request {
 
 /// Why the body is not the only source of the request, if so: another media type, a content encoding, a query string.
 /// `headers` are all headers of the request, `query` is what follows `?` in its target.
-pub fn surroundings(headers: &[credential::Field], query: Option<&[u8]>) -> Result<(), String> {
+pub fn surroundings(headers: &[message::Field], query: Option<&[u8]>) -> Result<(), String> {
     // Each at most once, since a server may read another one.
     let single = |name: &[u8]| {
-        let mut all = headers.iter().filter(|(one, _)| credential::same_name(one, name)).map(|(_, value)| value);
+        let mut all = headers.iter().filter(|(one, _)| message::same_name(one, name)).map(|(_, value)| value);
         match (all.next(), all.next()) {
             (first, None) => Ok(first.map(|value| value.trim_ascii().to_ascii_lowercase()).unwrap_or_default()),
             _ => Err(format!("more than one {}", String::from_utf8_lossy(name))),

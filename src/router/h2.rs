@@ -1,10 +1,9 @@
 //! HTTP/2 (RFC 9113) with clients and hosts. The crate `h2` handles frames; a stream becomes the same request as in
 //! HTTP/1.
 
-mod client;
+pub(super) mod client;
 mod server;
 
-pub(super) use client::exchange;
 pub(super) use server::serve;
 
 use std::future::poll_fn;

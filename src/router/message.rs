@@ -142,6 +142,13 @@ pub fn content_length(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
+/// Whether servers that turn headers into variables (CGI) treat two names as the same: case is ignored, and `_` equals
+/// `-`.
+pub fn same_name(left: &[u8], right: &[u8]) -> bool {
+    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    left.len() == right.len() && left.iter().map(plain).eq(right.iter().map(plain))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

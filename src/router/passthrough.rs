@@ -10,14 +10,15 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use super::client::Place;
 use super::entry::Entry;
 use super::hello::{self, Hello};
-use super::proxy::{Place, Refusal};
+use super::refusal::Refusal;
 use super::relay::{Nothing, relay};
-use super::stream::{Handle, Rewind, Stream};
+use super::stream::{Handle, Rewind, Stream, nothing, plain};
 use super::tls::UNRECOGNIZED_NAME;
 use super::upstream::{Host, dial};
-use super::worker::{Worker, nothing, plain};
+use super::worker::Worker;
 use super::{h2, http1};
 use crate::policy::{HostName, Reason, Tier, Verdict};
 

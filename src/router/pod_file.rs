@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
 
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,15 @@ pub struct PodPort {
     pub port: u16,
     /// The router's port.
     pub router_port: u16,
+}
+
+/// Reads `pod.json`.
+///
+/// # Errors
+/// The path, and why it cannot be read.
+pub fn open(path: &Path) -> Result<PodFile, String> {
+    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    PodFile::read("pod.json", &text)
 }
 
 impl PodFile {

@@ -1,108 +1,18 @@
 //! Handles a request, from the decision to the log line, for both versions of HTTP.
 
-use std::future::{Future, poll_fn};
-use std::io;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::Poll;
-
+use super::answer::Lost;
 use super::clear::Replacer;
+use super::client::{Down, Place, Up};
 use super::entry::Entry;
-use super::exchange::{Exchange, Lost, Outcome};
-use super::git::Refused;
-use super::http1::BodyError;
-use super::live::Live;
+use super::exchange::{Exchange, Outcome};
+use super::h2;
 use super::message::{Answer, Length, Piece, Request};
 use super::push::Resumed;
-use super::refusal;
+use super::refusal::{self, Refusal};
 use super::settle::{self, Ready};
-use super::upstream::{Host, Plain, Target, Unreached, Upstream};
-use super::worker::Worker;
-use crate::policy::{HostName, Reason, Tier};
-
-/// The connection of a request.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) tier: Tier,
-    pub(super) port: u16,
-    /// The name in the handshake, which every request must match.
-    pub(super) name: Option<HostName>,
-    /// Whether it is HTTP/2, which gRPC uses.
-    pub(super) two: bool,
-}
-
-/// The context in which a request is served.
-#[derive(Clone, Copy)]
-pub(super) struct Scene<'a> {
-    pub(super) worker: &'a Worker,
-    pub(super) live: &'a Arc<Live>,
-    pub(super) place: &'a Place,
-}
-
-/// The client's side of a request, for reading.
-pub(super) trait Up {
-    /// The next piece of its body.
-    async fn piece(&mut self) -> Result<Option<Piece>, BodyError>;
-}
-
-/// The client's side of a request, for writing.
-pub(super) trait Down {
-    /// Invites the body.
-    async fn invite(&mut self) -> io::Result<()>;
-    /// An interim response.
-    async fn interim(&mut self, answer: &Answer) -> io::Result<()>;
-    /// The head of the response; it may wait for the first piece.
-    async fn head(&mut self, answer: &Answer) -> io::Result<()>;
-    /// The next piece of the body.
-    async fn piece(&mut self, piece: Piece) -> io::Result<()>;
-    /// Nothing follows for now.
-    async fn flush(&mut self) -> io::Result<()>;
-    /// The end of the body.
-    async fn finish(&mut self) -> io::Result<()>;
-}
-
-/// Why a request is not forwarded.
-#[derive(Clone, Debug)]
-pub(super) struct Refusal {
-    pub(super) reason: Reason,
-    pub(super) status: u16,
-    pub(super) said: String,
-    /// The credential that it is about.
-    pub(super) credential: String,
-    /// What the client gets in place of JSON.
-    pub(super) refused: Option<Refused>,
-}
-
-impl Refusal {
-    pub(super) fn new(reason: Reason) -> Self {
-        let status = match reason {
-            Reason::Misdirected => 421,
-            Reason::BodyTooLarge => 413,
-            Reason::RouterFull => 503,
-            Reason::UpstreamTimeout => 504,
-            Reason::AddressRefused
-            | Reason::NoAddress
-            | Reason::Ipv6Only
-            | Reason::ResolverFailed
-            | Reason::UpstreamFailed
-            | Reason::UpstreamUntrusted
-            | Reason::UpstreamMalformed
-            | Reason::UpstreamHeadTooLarge
-            | Reason::UpstreamUnreadable
-            | Reason::CredentialUnavailable => 502,
-            _ => 403,
-        };
-        Self { reason, status, said: String::new(), credential: String::new(), refused: None }
-    }
-
-    pub(super) fn bad_request(status: u16) -> Self {
-        Self { status, ..Self::new(Reason::BadRequest) }
-    }
-
-    pub(super) fn says(self, said: String) -> Self {
-        Self { said, ..self }
-    }
-}
+use super::upstream::{Plain, Unreached, Upstream};
+use super::worker::{Scene, Worker};
+use crate::policy::Reason;
 
 /// How a request ended.
 pub(super) enum End {
@@ -214,7 +124,7 @@ async fn send(
             }
             Upstream::Multi(multi) => {
                 entry.upstream = multi.address.to_string();
-                exchange.multi(multi, entry, up, down).await
+                h2::client::exchange(&exchange, multi, entry, up, down).await
             }
         };
         return match outcome {
@@ -236,53 +146,4 @@ fn is_grpc(value: &[u8]) -> bool {
     let kind = b"application/grpc";
     let (start, rest) = value.split_at(value.len().min(kind.len()));
     start.eq_ignore_ascii_case(kind) && matches!(rest.first(), None | Some(b'+' | b';'))
-}
-
-/// The host of a request, from its connection and its head.
-pub(super) fn who(place: &Place, request: &Request) -> Result<Host, Refusal> {
-    let host = request.host.as_deref().and_then(|said| read_host(said, place.port));
-    match (&place.name, host) {
-        (Some(name), Some(Host::Name(host))) if host == *name => Ok(Host::Name(host)),
-        (Some(_), _) => Err(Refusal::new(Reason::Misdirected)),
-        (None, Some(host)) => Ok(host),
-        (None, None) => Err(Refusal::new(Reason::BadHost)),
-    }
-}
-
-/// A `Host` in normal form. A port must be the connection's, written in the usual way.
-pub(super) fn read_host(said: &[u8], port: u16) -> Option<Host> {
-    let said = std::str::from_utf8(said).ok()?;
-    let host = match said.rsplit_once(':') {
-        Some((host, digits)) => (digits == port.to_string()).then_some(host)?,
-        None => said,
-    };
-    match host.parse() {
-        Ok(address) => Some(Host::Address(address)),
-        Err(_) => HostName::from_wire(host).map(Host::Name),
-    }
-}
-
-/// Polls both until the second is done, or the first reports that it is pointless.
-pub(super) async fn both<A, B, E>(
-    first: impl Future<Output = Result<A, E>>,
-    second: impl Future<Output = Result<B, E>>,
-) -> (Result<B, E>, bool) {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    let mut first_done = false;
-    poll_fn(|cx| {
-        if !first_done {
-            match first.as_mut().poll(cx) {
-                Poll::Ready(Ok(_)) => first_done = true,
-                Poll::Ready(Err(error)) => return Poll::Ready((Err(error), false)),
-                Poll::Pending => {}
-            }
-        }
-        second.as_mut().poll(cx).map(|result| (result, first_done))
-    })
-    .await
-}
-
-/// The target of a host, for the pool.
-pub(super) fn target(place: &Place, host: Host, private: bool, credentials: Vec<String>) -> Target {
-    Target { host, port: place.port, private, tls: place.port == 443, credentials }
 }

@@ -5,13 +5,15 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::time::timeout;
 
+use super::client::{Down, Place, Up, who};
 use super::entry::Entry;
 use super::git::{self, Commands, RefUpdate, Refused};
 use super::http1::BodyError;
 use super::limits::Held;
 use super::message::{Length, Piece, Request, is, values};
-use super::proxy::{Down, Place, Refusal, Scene, Up, who};
+use super::refusal::Refusal;
 use super::upstream::Host;
+use super::worker::Scene;
 use crate::policy::{GitRequest, GitService, HttpRequest, Policy, PushedRef, Reason, Verdict};
 
 /// How long a refused push may continue: git reads no response before it has sent everything.

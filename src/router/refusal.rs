@@ -1,7 +1,8 @@
-//! The body of a refusal: the same reason and rule as in the log, and what the reader can do.
+//! Refusals. The body has the same reason and rule as the log, and says what the reader can do.
 
 use serde::Serialize;
 
+use super::git::Refused;
 use super::log::start;
 use crate::policy::{Reason, RuleId};
 
@@ -14,6 +15,49 @@ struct Body<'a> {
     method: &'a str,
     path: &'a str,
     hint: &'a str,
+}
+
+/// Why a request is not forwarded.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) reason: Reason,
+    pub(super) status: u16,
+    pub(super) said: String,
+    /// The credential that it is about.
+    pub(super) credential: String,
+    /// What the client gets in place of JSON.
+    pub(super) refused: Option<Refused>,
+}
+
+impl Refusal {
+    pub(super) fn new(reason: Reason) -> Self {
+        let status = match reason {
+            Reason::Misdirected => 421,
+            Reason::BodyTooLarge => 413,
+            Reason::RouterFull => 503,
+            Reason::UpstreamTimeout => 504,
+            Reason::AddressRefused
+            | Reason::NoAddress
+            | Reason::Ipv6Only
+            | Reason::ResolverFailed
+            | Reason::UpstreamFailed
+            | Reason::UpstreamUntrusted
+            | Reason::UpstreamMalformed
+            | Reason::UpstreamHeadTooLarge
+            | Reason::UpstreamUnreadable
+            | Reason::CredentialUnavailable => 502,
+            _ => 403,
+        };
+        Self { reason, status, said: String::new(), credential: String::new(), refused: None }
+    }
+
+    pub(super) fn bad_request(status: u16) -> Self {
+        Self { status, ..Self::new(Reason::BadRequest) }
+    }
+
+    pub(super) fn says(self, said: String) -> Self {
+        Self { said, ..self }
+    }
 }
 
 /// What a refusal is about.

@@ -1,6 +1,6 @@
 //! The router's process: reads what it enforces, listens, serves, and ends.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use rustix::thread::CapabilitySet;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
+use super::accept::{Listener, Port, THREADS, accept, is_served_by};
 use super::api::Asker;
-use super::command::{Early, TERMINATED};
 use super::confine::{Permitted, Threads, confine, keep_capabilities};
 use super::credential::{Minter, Table};
 use super::dns::{Refused, Server};
@@ -20,18 +20,14 @@ use super::live::{Current, Live, follow, read};
 use super::log::{Log, Seldom, Stamp};
 use super::mint::Mint;
 use super::policy_file::PolicyFile;
+use super::process::{Early, TERMINATED, listen, note, raise_limit, say};
+use super::shared::Shared;
 use super::upstream::Dialer;
-use super::worker::{Listener, Port, Shared, Worker, accept};
+use super::worker::Worker;
 use super::{handover, taken, tls};
-
-/// The number of threads that serve.
-const THREADS: usize = 2;
 
 /// How long the end waits for tokens to be revoked.
 const FAREWELL: Duration = Duration::from_secs(5);
-
-/// The backlog of each listener.
-const BACKLOG: i32 = 1024;
 
 /// The paths of files.
 #[derive(Clone, Debug)]
@@ -151,21 +147,6 @@ pub struct NameSockets {
     tcp: std::net::TcpListener,
 }
 
-pub(super) fn listen(address: SocketAddrV4) -> std::io::Result<std::net::TcpListener> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &SocketAddr::V4(address))?;
-    listen(&socket, BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// All threads serve web ports. Each named port is served by one thread, since there may be thousands.
-pub(super) fn is_served_by(number: usize, port: &Port, thread: usize) -> bool {
-    !matches!(port, Port::Tcp(_)) || number % THREADS == thread
-}
-
 /// Serves listeners on separate threads until `ending` returns true.
 pub fn serve(
     prepared: &Prepared,
@@ -271,28 +252,6 @@ struct NameLine<'a> {
     ts: Stamp,
     #[serde(flatten)]
     refused: &'a Refused,
-}
-
-/// A line for people that is no complaint: whoever waits for a start ends it at any other one.
-pub fn note(line: &str) {
-    say(&format!("note: {line}"));
-}
-
-/// A line for people.
-pub fn say(line: &str) {
-    use std::io::Write as _;
-    let mut text = line.to_owned();
-    text.push('\n');
-    // There may be no reader.
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
-/// Two descriptors for each connection, and one for each listener: raises the limit as far as possible.
-pub(super) fn raise_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // If the limit cannot be raised, connections beyond it wait.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// Runs until SIGTERM or SIGINT, and returns the exit code.

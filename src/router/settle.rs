@@ -5,17 +5,18 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use super::clear::Replacer;
-use super::credential::{self, BODY_LIMIT, Body, Clock, Head, Pass, Settled, same_name, steering};
+use super::client::{Down, Place, Up, target, who};
+use super::credential::{self, BODY_LIMIT, Body, Clock, Head, Pass, Settled, steering};
 use super::entry::Entry;
 use super::graphql::{self, Document};
 use super::http1::BodyError;
 use super::limits::Held;
 use super::live::Live;
-use super::message::{Length, Piece, Request, strip_hop};
-use super::proxy::{Down, Place, Refusal, Scene, Up, target, who};
+use super::message::{Length, Piece, Request, same_name, strip_hop};
 use super::push::{self, Start};
+use super::refusal::Refusal;
 use super::upstream::{Host, Target};
-use super::worker::Worker;
+use super::worker::{Scene, Worker};
 use crate::policy::{Decision, HttpRequest, Inspection, Reason, Tier, Upgrade, Verdict};
 
 /// What is forwarded.

@@ -191,3 +191,18 @@ impl AsyncWrite for Stream {
         self.as_io().poll_shutdown(cx)
     }
 }
+
+/// Detects clients that disappear without closing the connection.
+pub(super) fn keep_alive(stream: &TcpStream) {
+    let _ = rustix::net::sockopt::set_socket_keepalive(stream, true);
+}
+
+/// Both halves of a plain TCP connection, with the bytes that were already read.
+pub(super) fn plain(stream: TcpStream) -> Handle {
+    Handle::new(Stream::Plain(Rewind::new(Bytes::new(), stream)))
+}
+
+/// Nothing has been read yet.
+pub(super) fn nothing() -> BytesMut {
+    BytesMut::new()
+}

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::accept::{Listener, Port, accept, is_served_by};
 use super::handover::{Counter, Handed};
 use super::policy_file::PolicyFile;
-use super::run::{is_served_by, note, say};
-use super::worker::{Listener, Port, Worker, accept};
+use super::process::{note, say};
+use super::worker::Worker;
 
 /// The handed-over listeners, for each thread to check; empty as long as there are none.
 pub(super) type Watch = watch::Receiver<Arc<Vec<Listener>>>;

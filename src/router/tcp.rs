@@ -7,10 +7,11 @@ use tokio::net::TcpStream;
 
 use super::entry::Entry;
 use super::policy_file::TcpRoute;
-use super::proxy::Refusal;
+use super::refusal::Refusal;
 use super::relay::{Nothing, relay};
+use super::stream::{nothing, plain};
 use super::upstream::{Host, dial};
-use super::worker::{Worker, nothing, plain};
+use super::worker::Worker;
 use crate::policy::{HostName, Reason, Tier, Verdict};
 
 pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream, route: &TcpRoute) {

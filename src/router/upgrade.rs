@@ -3,9 +3,9 @@
 use bytes::BytesMut;
 
 use super::clear::Replacer;
+use super::client::Place;
 use super::entry::Entry;
 use super::http1::{Reader, Writer};
-use super::proxy::Place;
 use super::relay::{Filter, Moved, relay as pass};
 use super::upstream::Plain;
 use super::websocket::Frames;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use super::super::credential::Field;
-use super::super::credential::forms;
 use super::Unreadable;
+use crate::router::credential::forms;
+use crate::router::message::Field;
 
 /// Forms are found by this many of their first bytes, and then compared.
 const PREFIX: usize = 8;

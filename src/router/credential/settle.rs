@@ -4,9 +4,10 @@ use super::github::{self, Bound};
 use super::sigv4::{self, Answer};
 use super::surrogate::swap;
 use super::table::{Kind, One, Table};
-use super::{Body, Clock, Field, Head, Pass, Refusal, Settled, Tokens, same_name};
+use super::{Body, Clock, Head, Pass, Refusal, Settled, Tokens};
 use crate::policy::{HostName, Reason, canonical};
 use crate::router::clear;
+use crate::router::message::{Field, same_name};
 
 /// The state so far. Credentials are identified by their index in the table.
 struct State<'a> {
@@ -35,13 +36,14 @@ struct State<'a> {
     drops_range: bool,
 }
 
-pub(super) fn settle(
-    table: &Table,
-    request: &Head<'_>,
-    body: Option<&Body<'_>>,
-    tokens: &dyn Tokens,
-    clock: Clock,
-) -> Settled {
+impl Table {
+    /// Applies credentials to a request on port 443 to an inspected host.
+    pub fn settle(&self, head: &Head<'_>, body: Option<&Body<'_>>, tokens: &dyn Tokens, clock: Clock) -> Settled {
+        settle(self, head, body, tokens, clock)
+    }
+}
+
+fn settle(table: &Table, request: &Head<'_>, body: Option<&Body<'_>>, tokens: &dyn Tokens, clock: Clock) -> Settled {
     let those = |keep: &dyn Fn(&One) -> bool| -> Vec<usize> {
         table.all.iter().enumerate().filter(|(_, one)| keep(one)).map(|(at, _)| at).collect()
     };

@@ -176,5 +176,13 @@ fn folded(values: &Values, name: &str) -> Option<Vec<Vec<u8>>> {
     values.get(name).map(|all| all.iter().map(|value| fold(value)).collect())
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
+}
+
 #[cfg(test)]
 mod tests;

@@ -5,12 +5,12 @@ mod file;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use super::settle::settle;
 use super::sigv4::{Keys, Pair};
 use super::surrogate::Watch;
-use super::{Body, Clock, Field, Head, Refusal, Settled, Tokens};
+use super::{Refusal, Tokens};
 use crate::policy::{HostName, HostPattern, PathGlob, Reason, canonical, names_method};
 use crate::router::clear::{Replacer, Unreadable};
+use crate::router::message::Field;
 
 /// How many prepared replacers are kept; most sessions need a few.
 const KEPT: usize = 32;
@@ -124,11 +124,6 @@ impl Table {
             all.iter().enumerate().flat_map(|(at, one)| one.surrogates().into_iter().map(move |s| (s, at)));
         let watch = Watch::new(&surrogates.collect::<Vec<_>>())?;
         Ok(Self { all, watch, prepared: Mutex::default() })
-    }
-
-    /// Applies credentials to a request on port 443 to an inspected host.
-    pub fn settle(&self, head: &Head<'_>, body: Option<&Body<'_>>, tokens: &dyn Tokens, clock: Clock) -> Settled {
-        settle(self, head, body, tokens, clock)
     }
 
     /// Refuses a request with a surrogate where no credential can be in scope: on port 80.

@@ -115,6 +115,6 @@ fn what_cannot_be_bound_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pod.json");
     std::fs::write(&path, serde_json::to_vec(&pod_file(Ipv4Addr::LOCALHOST)).unwrap()).unwrap();
-    assert_eq!(read(&path), Ok(pod_file(Ipv4Addr::LOCALHOST)));
-    assert!(read(&dir.path().join("none")).unwrap_err().contains("none"));
+    assert_eq!(pod_file::open(&path), Ok(pod_file(Ipv4Addr::LOCALHOST)));
+    assert!(pod_file::open(&dir.path().join("none")).unwrap_err().contains("none"));
 }

@@ -123,7 +123,7 @@ fn many_fragments_take_no_time() {
 fn the_body_is_the_only_source_of_the_request() {
     let of = |kind: Option<&str>, encoding: Option<&str>, query: Option<&str>| {
         let named = [("Content-Type", kind), ("content-encoding", encoding)];
-        let headers: Vec<credential::Field> = named
+        let headers: Vec<message::Field> = named
             .iter()
             .filter_map(|(name, value)| Some((name.as_bytes().to_vec(), value.as_ref()?.as_bytes().to_vec())))
             .collect();
@@ -147,7 +147,7 @@ fn the_body_is_the_only_source_of_the_request() {
     assert!(!of(Some("application/json"), Some("gzip"), None));
     assert!(!of(Some("application/json"), Some("identity, gzip"), None));
     assert!(!of(Some("application/json"), None, Some("query={b}")));
-    let twice: Vec<credential::Field> =
+    let twice: Vec<message::Field> =
         ["Content-Type", "content_type"].map(|name| (name.as_bytes().to_vec(), b"application/json".to_vec())).to_vec();
     assert!(surroundings(&twice, None).is_err());
 }

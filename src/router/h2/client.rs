@@ -7,12 +7,13 @@ use tokio::time::timeout;
 
 use super::{fields, headers, receive, send};
 use crate::policy::Reason;
-use crate::router::answer::Passing;
+use crate::router::answer::{Lost, Passing};
+use crate::router::client::{Down, Up};
 use crate::router::entry::Entry;
-use crate::router::exchange::{Exchange, Lost, Outcome};
+use crate::router::exchange::{Exchange, Outcome, both};
 use crate::router::http1::BodyError;
 use crate::router::message::{Answer, Length, Piece, content_length, strip_hop, values};
-use crate::router::proxy::{Down, Refusal, Up, both};
+use crate::router::refusal::Refusal;
 use crate::router::upstream::Multi;
 
 /// A request on its own stream.

@@ -11,10 +11,12 @@ use http::{Method, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::{headers, join_cookies, receive, send};
+use crate::router::client::{Down, Place, Up};
 use crate::router::entry::Entry;
 use crate::router::http1::BodyError;
 use crate::router::message::{Answer, Length, Piece, Request, content_length, is, members, values};
-use crate::router::proxy::{self, Down, End, Place, Refusal, Up};
+use crate::router::proxy::{self, End};
+use crate::router::refusal::Refusal;
 use crate::router::stream::Stream;
 use crate::router::worker::Worker;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use super::canonical::{self, Parameter, Values, fold};
-use super::{AS_SENT, DIGEST, Refused, Request, TOKEN, refused, sign, text};
-use crate::router::credential::Field;
+use super::{AS_SENT, DIGEST, Refused, Request, TOKEN, refused, sha256, text};
 use crate::router::credential::date::{seconds, since_1970, stamp_of_http_date};
+use crate::router::message::Field;
 
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
@@ -222,7 +222,7 @@ impl Claim {
             return Ok(Some(UNSIGNED.to_owned()));
         }
         if let Some(body) = request.body {
-            return Ok(Some(sign::sha256(body.bytes)));
+            return Ok(Some(sha256(body.bytes)));
         }
         // Without a length and without chunks, only HTTP/2 can have a body, and clients only send these methods without
         // one.
@@ -233,7 +233,7 @@ impl Claim {
             digits => digits.iter().all(|byte| *byte == b'0'),
         });
         let none = empty && !self.values.contains_key("transfer-encoding");
-        Ok(none.then(|| sign::sha256(b"")))
+        Ok(none.then(|| sha256(b"")))
     }
 
     /// The names of the headers that the new signature covers, in order.
@@ -272,7 +272,7 @@ fn given_payload(request: &Request<'_>, digest: String) -> Result<String, Refuse
     let hex = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
     if hex || digest == UNSIGNED || digest == "STREAMING-UNSIGNED-PAYLOAD-TRAILER" {
         let rewritten = request.body.filter(|body| hex && body.rewritten);
-        return Ok(rewritten.map_or(digest, |body| sign::sha256(body.bytes)));
+        return Ok(rewritten.map_or(digest, |body| sha256(body.bytes)));
     }
     Err(refused(match () {
         () if digest.starts_with("STREAMING-AWS4-HMAC-SHA256-PAYLOAD") => text::CHUNKED,

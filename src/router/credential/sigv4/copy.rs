@@ -2,7 +2,7 @@
 //! object.
 
 use super::{Refused, Request, refused, text};
-use crate::router::credential::same_name;
+use crate::router::message::same_name;
 
 /// A request that another one includes: `GET https://HOST/TARGET`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,22 +1,14 @@
 //! Creates the new signature.
 
-use ring::{digest, hmac};
+use ring::hmac;
 
 use super::canonical::{self, Parameter, QueryForm, Values};
 use super::claim::{ALGORITHM, Claim, PRESIGNED};
-use super::{AS_SENT, DIGEST, Keys, Refused, Request, Signed, TOKEN, folded};
+use super::{AS_SENT, DIGEST, Keys, Refused, Request, Signed, TOKEN, folded, hex, sha256};
 use crate::router::credential::date::since_1970;
 
 /// How long a URL is valid, in seconds, if the session's end is unknown.
 const LONGEST: i64 = 3600;
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex(digest::digest(&digest::SHA256, bytes).as_ref())
-}
 
 fn hmac(key: &[u8], text: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text)
