@@ -19,7 +19,7 @@ pub use address::{AddressGuard, NEVER, PLATFORM, SPECIAL, is_special, subtract, 
 pub use credential::{AwsVariables, Credential, CredentialKind};
 pub use decision::{Decision, Inspection, Reason, Tier, Verdict};
 pub use git::{GitRequest, GitRule, GitService, PushedRef, RefGlob, RepositoryGlob};
-pub use host::{HostError, HostName, HostPattern, parse_pattern};
+pub use host::{EVERY_NAME, HostError, HostName, HostPattern, parse_pattern};
 pub use path::{PathError, PathGlob, canonical};
 pub(crate) use request::names_method;
 pub use request::{GRAPHQL_PATH, GraphqlKind, GraphqlRule, HttpRequest, RequestRule, STEERING, Upgrade};

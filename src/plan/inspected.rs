@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::has_own_roots;
 use crate::config::Resolved;
-use crate::policy::{Credential, CredentialKind, Policy, Scope, Tier, Verdict};
+use crate::policy::{Credential, CredentialKind, EVERY_NAME, Policy, Scope, Tier, Verdict};
 
 /// The materials that a plan needs: certificates, keys, credentials, secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +137,8 @@ pub fn surrogates(policy: &Policy) -> BTreeMap<&str, &Credential> {
     policy.credentials.iter().flat_map(named).collect()
 }
 
-/// The names that the session's CA is constrained to, each with its subdomains; empty if nothing is decrypted.
+/// The names that the session's CA is constrained to, each with its subdomains; `*` if every host may be decrypted, empty if
+/// nothing is.
 pub fn ca_scopes(policy: &Policy) -> BTreeSet<String> {
     let asks = |rule: &crate::policy::Rule| rule.request.is_some();
     let ceiling = policy.ceiling.iter().flat_map(crate::policy::RuleSet::rules);
@@ -152,11 +153,12 @@ pub fn ca_scopes(policy: &Policy) -> BTreeSet<String> {
     inspected.filter_map(|row| base(row.scope)).collect()
 }
 
-/// `None` if no certificate can name the hosts: addresses, and everything below an empty base.
+/// `None` for addresses, which are never decrypted.
 fn base(scope: Scope) -> Option<String> {
     match scope {
         Scope::Host(name) => Some(name.as_str().to_owned()),
-        Scope::Below(base) => Some(base).filter(|base| !base.is_empty()),
+        Scope::Below(base) if base.is_empty() => Some(EVERY_NAME.to_owned()),
+        Scope::Below(base) => Some(base),
         Scope::Addresses | Scope::Address(_) => None,
     }
 }

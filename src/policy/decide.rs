@@ -45,9 +45,6 @@ impl Policy {
         }
         let inspection = name.and_then(|name| self.inspection(name, port, &owner_here, cap_here.as_deref()));
         let inspected = inspection.is_some() && port == 443;
-        if inspected && name.is_some_and(|name| self.is_too_deep(name)) {
-            return deny(Reason::TooDeep, Some(rule));
-        }
         Decision {
             verdict: Verdict::Allow,
             reason: Reason::Allowed,

@@ -113,8 +113,6 @@ pub enum Reason {
     BodyTooLarge,
     /// SNI and Host or `:authority` differ.
     Misdirected,
-    /// Inspected suffix entries only cover one label below their base, as a certificate's wildcard does.
-    TooDeep,
     /// A surrogate was sent outside of its credential's scope.
     Leak,
     /// A header of a scoped credential contains something else than its surrogate.
@@ -131,7 +129,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 35] = [
         Self::Allowed,
         Self::BadHost,
         Self::NotTls,
@@ -161,7 +159,6 @@ impl Reason {
         Self::BadBody,
         Self::BodyTooLarge,
         Self::Misdirected,
-        Self::TooDeep,
         Self::Leak,
         Self::ForeignCredential,
         Self::DuplicateCredential,
@@ -202,7 +199,6 @@ impl Reason {
             Self::BadBody => "bad-body",
             Self::BodyTooLarge => "body-too-large",
             Self::Misdirected => "misdirected",
-            Self::TooDeep => "too-deep",
             Self::Leak => "leak",
             Self::ForeignCredential => "foreign-credential",
             Self::DuplicateCredential => "duplicate-credential",
@@ -244,7 +240,6 @@ impl Reason {
             Self::BadBody => "the body is not one that a rule can check (plain UTF-8 JSON, or a push)",
             Self::BodyTooLarge => "the body is larger than 1 MiB, the limit for rules and signatures that cover it",
             Self::Misdirected => "the request is for another host than the TLS connection",
-            Self::TooDeep => "an inspected suffix covers one label only, as certificates do",
             Self::Leak => "the request contains the surrogate of a credential outside of the credential's scope",
             Self::ForeignCredential => "the request contains a credential that is not the sandbox's",
             Self::DuplicateCredential => "a credential header appears more than once",
@@ -299,7 +294,6 @@ impl Reason {
             Self::BadBody => "send one GraphQL operation as uncompressed JSON without duplicate keys",
             Self::BodyTooLarge => "send a smaller body; for AWS, configure the client to send x-amz-content-sha256",
             Self::Misdirected => "open a separate connection for each host",
-            Self::TooDeep => "add an entry for the longer suffix or the exact host",
             Self::Leak => "use the credential only with the hosts, headers, methods and paths of its config entry",
             Self::ForeignCredential => {
                 "use the sandbox's variable, or set `allow_foreign_credentials: true` in the server file"

@@ -11,6 +11,9 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(String);
 
+/// The pattern that matches every name.
+pub const EVERY_NAME: &str = "*";
+
 impl HostName {
     /// Parses a name from the wire: ASCII case and one trailing dot are ignored, everything else must be LDH.
     pub fn from_wire(text: &str) -> Option<Self> {

@@ -139,11 +139,6 @@ impl RuleSet {
         self.groups.iter().map(|(pattern, indices)| (pattern, self.pick(indices)))
     }
 
-    /// Whether a rule has exactly this pattern.
-    pub(super) fn has(&self, pattern: &HostPattern) -> bool {
-        self.groups.contains_key(pattern)
-    }
-
     /// The group of the most specific pattern that matches: exact, then the longest suffix; of `.x` and `*.x` with the
     /// same base, the latter. Empty if none matches.
     pub fn owner(&self, host: &HostName) -> Vec<&Rule> {

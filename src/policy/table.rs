@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde::Serialize;
 
 use super::decide::Target;
-use super::decision::{Decision, Reason, Tier, Verdict};
+use super::decision::{Decision, Reason, Verdict};
 use super::host::{HostName, HostPattern};
 use super::rule::{Policy, RuleSet};
 
@@ -87,38 +87,6 @@ impl Policy {
     }
 }
 
-impl Policy {
-    /// Whether a name is further below the base of its row than a certificate's wildcard reaches: one label, and
-    /// clients do not accept `*.com`. Always true if the row covers too many hosts for any certificate.
-    pub(super) fn is_too_deep(&self, name: &HostName) -> bool {
-        let names = |pattern: &HostPattern| {
-            self.sets().any(|set| set.has(pattern)) || self.credentials.iter().any(|c| c.scopes.contains(pattern))
-        };
-        let suffix = |base: &str| names(&HostPattern::Suffix(base.to_owned()));
-        if names(&HostPattern::Exact(name.clone())) || suffix(name.as_str()) {
-            return false;
-        }
-        let is_row = |base: &&str| suffix(base) || names(&HostPattern::Subdomains((*base).to_owned()));
-        let base = name.self_and_parents().enumerate().skip(1).find(|(_, base)| is_row(base));
-        base.is_none_or(|(depth, base)| depth > 1 || !base.contains('.'))
-    }
-}
-
-impl Row {
-    /// The decision about hosts more than one label below the base of the row, if it differs.
-    pub fn deeper(&self) -> Option<Decision> {
-        let deep = matches!(self.scope, Scope::Below(_)) && self.decision.tier == Tier::Inspected;
-        deep.then(|| Decision {
-            verdict: Verdict::Deny,
-            reason: Reason::TooDeep,
-            tier: Tier::of_port(443),
-            private: false,
-            inspection: None,
-            ..self.decision.clone()
-        })
-    }
-}
-
 impl Scope {
     /// An example to decide about; `None` for addresses that no rule names.
     fn target(&self) -> Option<Target> {
@@ -138,7 +106,7 @@ mod tests {
     use proptest::sample::{Index, select};
 
     use super::super::{
-        Credential, CredentialKind, GraphqlRule, PathGlob, RequestRule, Rule, RuleId, RuleSet, parse_pattern,
+        Credential, CredentialKind, GraphqlRule, PathGlob, RequestRule, Rule, RuleId, RuleSet, Tier, parse_pattern,
     };
     use super::*;
     use crate::source::Place;
@@ -254,9 +222,8 @@ mod tests {
         if let Some(row) = find(Scope::Host(name.clone())) {
             return Some(row.decision.clone());
         }
-        let parents = name.self_and_parents().skip(1).map(str::to_owned).chain([String::new()]);
-        let (depth, row) = parents.enumerate().find_map(|(depth, base)| Some((depth, find(Scope::Below(base))?)))?;
-        row.deeper().filter(|_| depth > 0).or_else(|| Some(row.decision.clone()))
+        let mut parents = name.self_and_parents().skip(1).map(str::to_owned).chain([String::new()]);
+        parents.find_map(|base| find(Scope::Below(base))).map(|row| row.decision.clone())
     }
 
     proptest! {
@@ -297,12 +264,9 @@ mod tests {
             let open = policy([allow.clone(), Vec::new(), Vec::new()], false).decide(&host, port);
             let within = policy([ceiling, Vec::new(), Vec::new()], false).decide(&host, port);
             if capped.verdict == Verdict::Allow {
-                // A list that names a host gives it a certificate of its own, which it may not have in the other list.
-                let names = |one: &Decision| one.verdict == Verdict::Allow || one.reason == Reason::TooDeep;
-                prop_assert!(names(&open));
-                prop_assert!(names(&within), "R-72: both must name it");
-                let both = [&open, &within].into_iter().all(|one| one.private || one.reason == Reason::TooDeep);
-                prop_assert!(!capped.private || both);
+                prop_assert_eq!(open.verdict, Verdict::Allow);
+                prop_assert_eq!(within.verdict, Verdict::Allow, "R-72: both must name it");
+                prop_assert!(!capped.private || (open.private && within.private));
             }
         }
 

@@ -47,7 +47,7 @@ impl fmt::Debug for Mint {
 }
 
 impl Mint {
-    /// An interim response.
+    /// Reads the CA's certificate and key, both as PEM.
     pub fn read(pem: &[u8]) -> Result<Self, String> {
         let ca = CertificateDer::from_pem_slice(pem).map_err(|_| "it has no certificate".to_owned())?.into_owned();
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "it has no private key".to_owned())?;
@@ -105,7 +105,7 @@ impl Mint {
         let epoch = date_time_ymd(1970, 1, 1);
         params.not_before = epoch + since.saturating_sub(BACK_DATED);
         params.not_after = epoch + since + VALID;
-        // How a request ended.
+        // For people alone: clients read the alternative name.
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "sandboxc session");
         // Set explicitly, so that the certificate gets a key identifier.

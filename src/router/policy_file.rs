@@ -34,7 +34,8 @@ pub struct PolicyFile {
     /// The router's limits.
     #[serde(default)]
     pub limits: Limits,
-    /// The names that the session's CA may sign for, each with its subdomains; empty if nothing is decrypted.
+    /// The names that the session's CA may sign for, each with its subdomains; `*` for every name, empty if nothing is
+    /// decrypted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ca_scopes: Vec<String>,
     /// One for each allowed `host:port`.

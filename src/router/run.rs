@@ -25,6 +25,7 @@ use super::shared::Shared;
 use super::upstream::Dialer;
 use super::worker::Worker;
 use super::{handover, taken, tls};
+use crate::policy::EVERY_NAME;
 
 /// How long the end waits for tokens to be revoked.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -108,7 +109,8 @@ fn servers(path: &Path, scope: &str) -> Result<[Arc<rustls::ServerConfig>; 2], S
         Err(error) => return Err(format!("{} is missing: the session has no CA ({error})", path.display())),
     };
     let mint = Mint::read(&pem).map_err(failed)?;
-    mint.check(scope).map_err(|why| failed(format!("it cannot speak for {scope}: {why}")))?;
+    let example = if scope == EVERY_NAME { "any.invalid" } else { scope };
+    mint.check(example).map_err(|why| failed(format!("it cannot speak for {scope}: {why}")))?;
     tls::servers(Arc::new(mint))
 }
 

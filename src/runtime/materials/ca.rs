@@ -9,6 +9,7 @@ use rcgen::{
 };
 
 use crate::pem;
+use crate::policy::EVERY_NAME;
 use crate::runtime::RuntimeError;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -27,7 +28,8 @@ pub(super) struct Authority {
     pub(super) key: String,
 }
 
-/// Creates a CA that is constrained to these names and their subdomains.
+/// Creates a CA that is constrained to these names and their subdomains. With `*` among them, it has no constraint: clients
+/// disagree about an empty name in one.
 pub(super) fn make(session: &str, scopes: &BTreeSet<String>, now: SystemTime) -> Result<Authority, RuntimeError> {
     let failed = |error: rcgen::Error| RuntimeError::Host(format!("creating the session's CA: {error}"));
     let key = KeyPair::generate().map_err(failed)?;
@@ -47,7 +49,7 @@ fn authority(session: &str, scopes: &BTreeSet<String>, now: SystemTime) -> Certi
         // 2606).
         bases.push("invalid");
     }
-    params.name_constraints = Some(NameConstraints {
+    params.name_constraints = (!bases.contains(&EVERY_NAME)).then(|| NameConstraints {
         permitted_subtrees: bases.into_iter().map(|base| GeneralSubtree::DnsName(base.to_owned())).collect(),
         excluded_subtrees: Vec::new(),
     });
@@ -125,6 +127,14 @@ mod tests {
         let none = make("s", &scopes(&[]), SystemTime::now()).unwrap();
         let said = verified(&none, "bank.test", &[]);
         assert!(said.contains("permitted subtree violation"), "{said}");
+    }
+
+    #[test]
+    fn a_rule_about_every_host_needs_a_ca_for_every_host() {
+        let authority = make("s", &scopes(&["*", "api.example.com"]), SystemTime::now()).unwrap();
+        for name in ["bank.test", "api.example.com", "d.c.b.a.test"] {
+            assert!(verified(&authority, name, &["-verify_hostname", name]).ends_with("OK\n"), "{name}");
+        }
     }
 
     //

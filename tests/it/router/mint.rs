@@ -34,7 +34,7 @@ pub fn mint(work: &Path, policy: &Policy) {
         authority stranger
         cp internet.pem materials/upstream.pem
         cat session.pem session.key >materials/ca.pem
-        leaf internet internet/good.pem "DNS:secure.test,DNS:*.secure.test,DNS:*.any.secure.test"
+        leaf internet internet/good.pem "DNS:secure.test,DNS:*.secure.test,DNS:*.any.secure.test,DNS:*.b.any.secure.test"
         leaf internet internet/wrong.pem "DNS:elsewhere.test"
         leaf stranger internet/untrusted.pem "DNS:untrusted.secure.test"
         leaf stranger internet/stranger.pem "DNS:*.secure.test"
