@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::emit::Podman;
+use crate::emit::PodmanVersion;
 use crate::runtime::exit;
 
 /// Compiles sandboxes into podman manifests that you can review, and runs them
@@ -92,7 +92,7 @@ struct PlanArgs {
     session: Option<String>,
     /// Target version of podman [default: 5.4 for compile, the installed version for run]
     #[arg(long, value_name = "X.Y")]
-    podman: Option<Podman>,
+    podman: Option<PodmanVersion>,
     /// Fail if the manifest alone cannot enforce a limit or a mount
     #[arg(long)]
     strict: bool,

@@ -28,7 +28,7 @@ pub enum Severity {
 
 /// A span and a note about it. The first label of a diagnostic is the place where it is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Label {
+pub struct SpanLabel {
     /// The bytes to underline.
     pub span: Span,
     /// Words next to the caret; may be empty.
@@ -45,7 +45,7 @@ pub struct Diagnostic {
     /// What is wrong, in lower case, without a final period.
     pub message: String,
     /// Where; the first label is the main one. Empty only for findings that are not about a file.
-    pub labels: Vec<Label>,
+    pub labels: Vec<SpanLabel>,
     /// What to write instead.
     pub help: Vec<String>,
 }
@@ -59,7 +59,7 @@ impl Diagnostic {
     /// Adds a labeled span.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.labels.push(Label { span, text: text.into() });
+        self.labels.push(SpanLabel { span, text: text.into() });
         self
     }
 

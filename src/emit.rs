@@ -29,7 +29,7 @@ pub use file::File;
 pub use limits::{LimitGap, ceiling_args, limit_gaps, update_args};
 use permissions::permissions;
 pub use pin::{MOUNT_GAP, mount_gaps};
-pub use podman::Podman;
+pub use podman::PodmanVersion;
 pub use posture::posture_args;
 pub use shell::quote;
 
@@ -45,8 +45,8 @@ pub enum EmitError {
         why: String,
     },
     /// `--podman` is older than the minimum.
-    #[error("podman {0} is older than {floor}, which is the first version that supports user namespaces and sysctls of pods", floor = Podman::FLOOR)]
-    TooOld(Podman),
+    #[error("podman {0} is older than {floor}, which is the first version that supports user namespaces and sysctls of pods", floor = PodmanVersion::FLOOR)]
+    TooOld(PodmanVersion),
     /// A template or a serializer failed, which is a bug.
     #[error("internal: {0}")]
     Internal(String),

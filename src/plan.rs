@@ -39,7 +39,7 @@ pub const HOST_RESOLVER: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
 
 /// The input of a plan.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct PlanRequest<'a> {
     /// The validated config.
     pub resolved: &'a Resolved,
     /// The session id, `[a-z0-9-]`, at most 32 characters.
@@ -145,8 +145,8 @@ pub fn has_own_roots(resolved: &Resolved) -> bool {
 }
 
 /// Makes the plan. Fails only if the input cannot be planned at all.
-pub fn plan(request: Request<'_>) -> Result<Plan, PlanError> {
-    let Request { resolved, session, command, attempt, keeper } = request;
+pub fn plan(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
+    let PlanRequest { resolved, session, command, attempt, keeper } = request;
     if !session_is_valid(session) {
         return Err(PlanError::BadSession(session.to_owned()));
     }

@@ -8,8 +8,8 @@ use super::context::{Context, print, say, tell_limits, tell_mounts};
 use super::{Failure, PlanArgs, Target};
 use crate::config::Resolved;
 use crate::emit::quadlet::Units;
-use crate::emit::{File, Podman, tree};
-use crate::plan::{Command, Keeper, Request, plan};
+use crate::emit::{File, PodmanVersion, tree};
+use crate::plan::{Command, Keeper, PlanRequest, plan};
 use crate::runtime::output::{self, Inside};
 
 /// The session id of a manifest without `--session`: constant, so that the output is deterministic.
@@ -46,8 +46,8 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);
     let server = context.server_file(&args.plan.config)?;
     let keeper = if quadlet { Keeper::Service(server.as_deref()) } else { Keeper::Applier };
-    let plan = plan(Request { resolved: &resolved, session, command: &Command::Run(words), attempt: 0, keeper })?;
-    let podman = args.plan.podman.unwrap_or(Podman::FLOOR);
+    let plan = plan(PlanRequest { resolved: &resolved, session, command: &Command::Run(words), attempt: 0, keeper })?;
+    let podman = args.plan.podman.unwrap_or(PodmanVersion::FLOOR);
     if let (true, Some(dir)) = (quadlet, &args.output) {
         let code = write_tree(dir, &tree::quadlet(&plan, podman)?, &resolved)?;
         say(&format!(

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::config::{Inputs, Loaded, Resolved, SecretValues, entry_path, load, read_secrets};
-use crate::emit::{LimitGap, MOUNT_GAP, Podman as Version, limit_gaps, mount_gaps};
+use crate::emit::{LimitGap, MOUNT_GAP, PodmanVersion as Version, limit_gaps, mount_gaps};
 use crate::plan::Plan;
 use crate::runtime::host;
 use crate::runtime::podman::Podman;

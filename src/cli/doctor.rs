@@ -6,7 +6,7 @@ use serde_json::json;
 use super::context::{Context, print, say, show, with_router};
 use super::{ConfigArgs, Failure};
 use crate::config::Resolved;
-use crate::plan::{Command, Keeper, Request, plan};
+use crate::plan::{Command, Keeper, PlanRequest, plan};
 use crate::policy::HostPattern;
 use crate::runtime::doctor::{Check, Level, Subject, examine, session};
 use crate::runtime::podman::Podman;
@@ -32,7 +32,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     resolved.sandbox_enabled.value = true;
     let resolved = with_router(resolved)?;
     let session = session()?;
-    let plan = plan(Request {
+    let plan = plan(PlanRequest {
         resolved: &resolved,
         session: &session,
         command: &Command::Hold,

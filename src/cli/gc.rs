@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Failure;
 use super::context::{Context, print, say, show};
 use crate::runtime::exit;
-use crate::runtime::gc::{Scope, Swept, sweep};
+use crate::runtime::gc::{Leftovers, Swept, sweep};
 
 #[derive(Debug, Args)]
 pub(super) struct GcArgs {
@@ -20,7 +20,7 @@ pub(super) struct GcArgs {
 
 pub(super) fn gc(args: &GcArgs) -> Result<u8, Failure> {
     let (registry, podman) = Context::sessions()?;
-    let swept = sweep(&podman, &registry, Scope::All, args.dry_run)?;
+    let swept = sweep(&podman, &registry, Leftovers::All, args.dry_run)?;
     if args.json {
         print(&json_text(&swept, args.dry_run))?;
     } else {

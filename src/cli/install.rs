@@ -9,9 +9,9 @@ use clap::Args;
 use super::context::{Context, print, say};
 use super::{ConfigArgs, Failure};
 use crate::emit::quadlet::PROGRAM_DIRS;
-use crate::emit::review::{self, Build, Review};
-use crate::emit::{File, Podman as Version, tree};
-use crate::plan::{Command, FORMAT_VERSION, Keeper, Request, plan, session_is_valid};
+use crate::emit::review::{self, BuildKind, Review};
+use crate::emit::{File, PodmanVersion as Version, tree};
+use crate::plan::{Command, FORMAT_VERSION, Keeper, PlanRequest, plan, session_is_valid};
 use crate::runtime::host;
 use crate::runtime::output::Inside;
 use crate::runtime::podman::Podman;
@@ -122,7 +122,7 @@ fn missing_images(review: &Review) -> Result<(), Failure> {
     let podman = Podman::apart()?;
     let containers = review.pods.iter().flat_map(|pod| &pod.containers);
     let ours = containers.filter(|container| container.image.starts_with("localhost/"));
-    let images: BTreeMap<&str, Option<Build>> =
+    let images: BTreeMap<&str, Option<BuildKind>> =
         ours.map(|container| (container.image.as_str(), container.build)).collect();
     let router = RouterImage::find().ok();
     for (image, build) in images {
@@ -131,11 +131,11 @@ fn missing_images(review: &Review) -> Result<(), Failure> {
             continue;
         }
         let how = match build {
-            Some(Build::Alone) => "the first start builds it; to build it now, run `sandboxc image build`",
+            Some(BuildKind::Alone) => "the first start builds it; to build it now, run `sandboxc image build`",
             None if image.starts_with("localhost/sandboxc-router:") => {
                 "run `sandboxc image save router` where the units were compiled, and `podman load` here"
             }
-            Some(Build::WithContext) | None => "build it with `sandboxc image build`",
+            Some(BuildKind::WithContext) | None => "build it with `sandboxc image build`",
         };
         let exists = podman.output(&["image", "exists", image], None)?;
         if exists.status.code() == Some(1) {
@@ -180,7 +180,7 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
         None => session_of(&args.what)?,
     };
     let server = context.server_file(&config)?;
-    let plan = plan(Request {
+    let plan = plan(PlanRequest {
         resolved: &resolved,
         session: &session,
         command: &Command::Run(words),

@@ -8,7 +8,7 @@ use clap::Args;
 use super::compile::{DEFAULT_SESSION, words};
 use super::context::{Context, print, say};
 use super::{Failure, PlanArgs};
-use crate::plan::{Command, Keeper, MaterialStore, Request, ca_scopes, config_hash, inspects, plan};
+use crate::plan::{Command, Keeper, MaterialStore, PlanRequest, ca_scopes, config_hash, inspects, plan};
 use crate::runtime::materials;
 
 #[derive(Debug, Args)]
@@ -38,7 +38,8 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
     }
     let (resolved, values) = Context::new().resolve_with_secrets(&args.plan.config)?;
     let command = Command::Run(words(&args.command, &resolved)?);
-    let plan = plan(Request { resolved: &resolved, session, command: &command, attempt: 0, keeper: Keeper::Applier })?;
+    let plan =
+        plan(PlanRequest { resolved: &resolved, session, command: &command, attempt: 0, keeper: Keeper::Applier })?;
     let Some(needed) = &plan.materials else {
         say("sandboxc: this sandbox needs no secrets");
         return Ok(0);
@@ -47,7 +48,7 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
         return Err(Failure::promise("internal: the plan is not for a manifest"));
     };
     let scopes = inspects(&resolved).then(|| ca_scopes(&plan.policy));
-    let made = materials::make(materials::Request {
+    let made = materials::make(materials::MaterialsRequest {
         session,
         scopes: scopes.as_ref(),
         extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),

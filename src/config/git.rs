@@ -20,7 +20,7 @@ pub(super) use uses::{Around, Uses, Want, uses};
 
 use super::mounts::Ground;
 use super::read::shorten;
-use super::resolved::{Mount, Workspace};
+use super::resolved::{ExtraMount, Workspace};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 
 /// git's system and user config files (git-config(1), "Files").
@@ -38,7 +38,7 @@ pub fn own_files(env: &BTreeMap<String, String>, home: Option<&Path>, config_hom
 }
 
 /// Warns if git inside would not find its repository.
-pub(super) fn lint(ground: &Ground<'_>, workspace: &Workspace, mounts: &[Mount], d: &mut Diagnostics) {
+pub(super) fn lint(ground: &Ground<'_>, workspace: &Workspace, mounts: &[ExtraMount], d: &mut Diagnostics) {
     let read = |path: &str| {
         let bytes = ground.disk.read_beneath(ground.repo_dir, Path::new(path)).ok()?;
         String::from_utf8(bytes).ok()

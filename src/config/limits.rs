@@ -1,7 +1,7 @@
 //! `resource_limits`: the limits of one file, and the smaller of two.
 
 use super::read::{self, Keys, fields};
-use super::resolved::Limits;
+use super::resolved::ResourceLimits;
 use super::value;
 use super::yaml::Node;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
@@ -23,7 +23,7 @@ const LONGEST: i64 = 40_000_000;
 /// The kernel's own limit (`PID_MAX_LIMIT`).
 const MOST_PIDS: i64 = 4_194_304;
 
-/// The limits of one file, in the units of [`Limits`].
+/// The limits of one file, in the units of [`ResourceLimits`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wish {
     timeout: Option<Located<u64>>,
@@ -67,7 +67,7 @@ impl Wish {
     }
 
     /// The smaller of what the repo asks for and the server permits. Reports each limit that the server lowers.
-    pub(super) fn merge(repo: Self, server: Self, sources: &SourceMap, d: &mut Diagnostics) -> Limits {
+    pub(super) fn merge(repo: Self, server: Self, sources: &SourceMap, d: &mut Diagnostics) -> ResourceLimits {
         let mut smaller = |name: &str, asked: Option<Located<u64>>, cap: Option<Located<u64>>| {
             let chosen = match (asked, cap) {
                 (Some(asked), Some(cap)) if asked.value > cap.value => {
@@ -82,7 +82,7 @@ impl Wish {
             };
             chosen.map(|limit| sources.sourced(limit))
         };
-        Limits {
+        ResourceLimits {
             timeout: smaller("timeout", repo.timeout, server.timeout),
             memory: smaller("memory", repo.memory, server.memory),
             cpus: smaller("cpus", repo.cpus, server.cpus),

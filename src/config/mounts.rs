@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::disk::{Disk, words};
 use super::read::shorten;
 use super::repo::{MountWish, RepoFile};
-use super::resolved::{Mount, Workspace};
+use super::resolved::{ExtraMount, Workspace};
 use super::value::{absolute_problem, path_finding};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Place, SourceMap, Span};
@@ -97,13 +97,18 @@ impl Ground<'_> {
     }
 
     /// Reads the mounts, sorted by target.
-    pub(super) fn mounts(&self, repo: &RepoFile, workspace: Option<&Workspace>, d: &mut Diagnostics) -> Vec<Mount> {
-        let mut mounts: Vec<(Mount, Span)> = Vec::new();
+    pub(super) fn mounts(
+        &self,
+        repo: &RepoFile,
+        workspace: Option<&Workspace>,
+        d: &mut Diagnostics,
+    ) -> Vec<ExtraMount> {
+        let mut mounts: Vec<(ExtraMount, Span)> = Vec::new();
         for wish in &repo.mounts {
             let (source, target) = (self.source(wish, d), target(&wish.target, d));
             if let (Some(source), Some(target)) = (source, target) {
                 let from = self.sources.place(wish.span);
-                mounts.push((Mount { target, source, read_only: wish.read_only, from }, wish.target.span));
+                mounts.push((ExtraMount { target, source, read_only: wish.read_only, from }, wish.target.span));
             }
         }
         // By target, so that a mount comes after the one that contains it.
@@ -210,8 +215,8 @@ fn taken(path: &Path) -> Option<String> {
     })
 }
 
-fn conflicts(mounts: &[(Mount, Span)], workspace: Option<&Workspace>, repo: &RepoFile, d: &mut Diagnostics) {
-    let by_target: BTreeMap<&Path, &(Mount, Span)> = mounts.iter().map(|m| (m.0.target.as_path(), m)).collect();
+fn conflicts(mounts: &[(ExtraMount, Span)], workspace: Option<&Workspace>, repo: &RepoFile, d: &mut Diagnostics) {
+    let by_target: BTreeMap<&Path, &(ExtraMount, Span)> = mounts.iter().map(|m| (m.0.target.as_path(), m)).collect();
     let conflict = |message: String, span: Span| Diagnostic::new(Code::MountConflict, message).at(span, "");
     for (index, (mount, span)) in mounts.iter().enumerate() {
         let target = mount.target.display();

@@ -14,7 +14,7 @@ use super::git::{self, Around, Uses, Want};
 use super::mounts::Ground;
 use super::read::shorten;
 use super::repo::{MountWish, RepoFile};
-use super::resolved::{Mount, Protected, Stand, Workspace};
+use super::resolved::{ExtraMount, Protected, Stand, Workspace};
 use super::value::path_finding;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Place};
@@ -232,7 +232,7 @@ fn named(tree: &Tree, by: By, text: &Located<String>, d: &mut Diagnostics) -> Op
 }
 
 /// Mounts that would make a protected part writable again, or whose mount point would have to be created inside one.
-pub(super) fn conflicts(repo: &RepoFile, workspace: &Workspace, mounts: &[Mount], d: &mut Diagnostics) {
+pub(super) fn conflicts(repo: &RepoFile, workspace: &Workspace, mounts: &[ExtraMount], d: &mut Diagnostics) {
     for mount in mounts {
         let Some(problem) = workspace.protect.iter().find_map(|part| conflict(workspace, mount, &part.path)) else {
             continue;
@@ -246,7 +246,7 @@ pub(super) fn conflicts(repo: &RepoFile, workspace: &Workspace, mounts: &[Mount]
     }
 }
 
-fn conflict(workspace: &Workspace, mount: &Mount, part: &Path) -> Option<String> {
+fn conflict(workspace: &Workspace, mount: &ExtraMount, part: &Path) -> Option<String> {
     let (source, target, shown) = (workspace.source.join(part), workspace.target.join(part), part.display());
     if !mount.read_only && (mount.source.starts_with(&source) || source.starts_with(&mount.source)) {
         return Some(format!("this mount would let the command write `{shown}`, which is protected"));

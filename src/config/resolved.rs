@@ -171,7 +171,7 @@ impl Workspace {
 
 /// An additional directory or file of the host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Mount {
+pub struct ExtraMount {
     /// Absolute path inside, by which mounts are ordered.
     pub target: PathBuf,
     /// Absolute, without links.
@@ -184,7 +184,7 @@ pub struct Mount {
 
 /// The effective limits: the smaller of what the repo asks for and the server permits. `None` means unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Seconds, at least 10.
     pub timeout: Option<Sourced<u64>>,
     /// Bytes.
@@ -217,13 +217,13 @@ pub struct Resolved {
     /// The environment.
     pub env: BTreeMap<String, Sourced<String>>,
     /// Additional mounts, sorted by target.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<ExtraMount>,
     /// Egress.
     pub policy: Policy,
     /// False switches the network sandbox off: no router, no gate, full egress.
     pub sandbox_enabled: Sourced<bool>,
     /// The effective limits.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Whether processes inside may create user namespaces. Protected paths are then watched instead of mounted over.
     pub user_namespaces: Sourced<bool>,
     /// The schedule, as an `OnCalendar=` expression; for the Quadlet target.

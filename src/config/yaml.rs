@@ -22,7 +22,7 @@ pub use text::{NotUtf8, normalise};
 pub use write::write;
 
 /// The limits of a file.
-pub struct Limits {
+pub struct Bounds {
     /// The number of values, counting what aliases repeat.
     pub nodes: usize,
     /// The nesting depth of mappings and lists.
@@ -32,7 +32,7 @@ pub struct Limits {
 }
 
 /// 10 000 allow entries with all their keys fit into `nodes`.
-pub const LIMITS: Limits = Limits { nodes: 200_000, depth: 32, aliases: 64 };
+pub const LIMITS: Bounds = Bounds { nodes: 200_000, depth: 32, aliases: 64 };
 
 /// `!env`, `!var` or `!file`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Element, Level, Message, Origin, Renderer, Snippet};
 use serde_json::{Value, json};
 
-use super::{Diagnostic, Diagnostics, Label, Severity};
+use super::{Diagnostic, Diagnostics, Severity, SpanLabel};
 use crate::source::{FileId, SourceMap, Span};
 use crate::visible::{escaped, masked};
 
@@ -44,7 +44,7 @@ struct Excerpt<'a> {
     file: FileId,
     first: u32,
     last: u32,
-    labels: Vec<(&'a Label, AnnotationKind)>,
+    labels: Vec<(&'a SpanLabel, AnnotationKind)>,
 }
 
 fn excerpts<'a>(diagnostic: &'a Diagnostic, sources: &SourceMap) -> Vec<Excerpt<'a>> {

@@ -8,9 +8,9 @@ use crate::visible::escaped;
 
 use super::pin::{MOUNT_GAP, Sources, mount_gaps};
 use super::shell::line;
-use super::{Podman, defaults, limit_gaps, permissions};
+use super::{PodmanVersion, defaults, limit_gaps, permissions};
 
-pub(super) fn header(plan: &Plan, podman: Podman, sources: &Sources) -> String {
+pub(super) fn header(plan: &Plan, podman: PodmanVersion, sources: &Sources) -> String {
     let mut text = format!("# sandboxc plan {}, session {}, for podman {podman}\n#\n", plan.names.hash, plan.session);
     // Writing to a String cannot fail.
     match &plan.network {

@@ -19,7 +19,7 @@ use crate::plan::pod::{Ceiling, Dns, Pod, Role};
 use crate::plan::{MaterialStore, Plan};
 
 use super::pin::Sources;
-use super::{EmitError, File, Podman};
+use super::{EmitError, File, PodmanVersion};
 
 /// The documents of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,13 +64,13 @@ impl Stream {
 /// Writes the stream below a header. `router_files` and `agent_files` come from the router emitter.
 pub fn stream(
     plan: &Plan,
-    podman: Podman,
+    podman: PodmanVersion,
     sources: &Sources,
     header: String,
     router_files: &[File],
     agent_files: &[File],
 ) -> Result<Stream, EmitError> {
-    if podman < Podman::FLOOR {
+    if podman < PodmanVersion::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
     if let Some(MaterialStore::Service(_)) = plan.materials.as_ref().map(|materials| &materials.store) {
@@ -86,7 +86,7 @@ pub fn stream(
 #[derive(Clone, Copy)]
 struct Maker<'a> {
     plan: &'a Plan,
-    podman: Podman,
+    podman: PodmanVersion,
     sources: &'a Sources,
 }
 

@@ -1,10 +1,10 @@
 //! Limits that kube play cannot enforce, and the `podman update` calls that set them on created containers.
 
-use crate::config::Limits;
+use crate::config::ResourceLimits;
 use crate::plan::Plan;
 use crate::plan::pod::{Ceiling, Container, Pod, Role};
 
-use super::Podman;
+use super::PodmanVersion;
 
 /// A limit that the manifest alone does not enforce.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct LimitGap {
 
 /// The requested limits that kube play of this version does not enforce (podman #13102 for swap, #24418 for pids; every
 /// version ignores `activeDeadlineSeconds`).
-pub fn limit_gaps(plan: &Plan, podman: Podman) -> Vec<LimitGap> {
+pub fn limit_gaps(plan: &Plan, podman: PodmanVersion) -> Vec<LimitGap> {
     let limits = &plan.agent.main.limits;
     let mut gaps = Vec::new();
     let mut add = |limit, why: &str| gaps.push(LimitGap { limit, why: why.to_owned() });
@@ -68,7 +68,7 @@ pub fn ceiling_args(pod: &Pod) -> Vec<(String, [String; 4])> {
 pub fn update_args(pod: &Pod) -> Vec<Vec<String>> {
     let call = |container: &Container| {
         // The size of `/dev/shm` is the pod's, and set when it is created.
-        let Limits { timeout: _, memory, cpus: _, pids, shm: _ } = &container.limits;
+        let ResourceLimits { timeout: _, memory, cpus: _, pids, shm: _ } = &container.limits;
         let mut args = vec!["update".to_owned()];
         if let Some(pids) = pids {
             args.push(format!("--pids-limit={}", pids.value));

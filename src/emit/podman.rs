@@ -7,12 +7,12 @@ use serde::Serialize;
 
 /// A podman version, major and minor. The patch level never changes what may be emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Podman {
+pub struct PodmanVersion {
     major: u16,
     minor: u16,
 }
 
-impl Podman {
+impl PodmanVersion {
     /// The oldest version that keeps the isolation promises: userns and sysctls of pods in YAML, and netavark 1.14's
     /// internal networks without forwarded DNS.
     pub const FLOOR: Self = Self { major: 5, minor: 4 };
@@ -29,13 +29,13 @@ impl Podman {
     }
 }
 
-impl fmt::Display for Podman {
+impl fmt::Display for PodmanVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
     }
 }
 
-impl FromStr for Podman {
+impl FromStr for PodmanVersion {
     type Err = String;
 
     /// Parses `5.4`, `5.4.2`, `6.0.0-rc1`, and the last word of `podman version 5.4.2`.
@@ -56,11 +56,11 @@ mod tests {
 
     #[test]
     fn reads_versions_as_podman_prints_them() {
-        let parse = |text: &str| text.parse::<Podman>();
-        assert_eq!(parse("podman version 5.4.2\n"), Ok(Podman::new(5, 4)));
-        assert_eq!(parse("6.0.0-rc1"), Ok(Podman::new(6, 0)));
+        let parse = |text: &str| text.parse::<PodmanVersion>();
+        assert_eq!(parse("podman version 5.4.2\n"), Ok(PodmanVersion::new(5, 4)));
+        assert_eq!(parse("6.0.0-rc1"), Ok(PodmanVersion::new(6, 0)));
         assert!(parse("5").is_err());
         assert!(parse("").is_err());
-        assert!(Podman::new(5, 10) > Podman::new(5, 9));
+        assert!(PodmanVersion::new(5, 10) > PodmanVersion::new(5, 9));
     }
 }

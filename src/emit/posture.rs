@@ -1,6 +1,6 @@
 //! What a container may do, as options of `podman run`.
 
-use crate::config::Limits;
+use crate::config::ResourceLimits;
 use crate::plan::pod::{Container, Device, Label, Proc, Pull, Seccomp};
 
 /// Options to try a container's permissions out, without its environment, mounts and command.
@@ -55,7 +55,7 @@ pub fn posture_args(container: &Container) -> Vec<String> {
         Proc::Unmasked => Some("--security-opt=unmask=/proc/*".to_owned()),
     });
     args.extend(devices.iter().map(|Device { path, from: _ }| format!("--device={}", path.display())));
-    let Limits { timeout: _, memory, cpus, pids, shm } = limits;
+    let ResourceLimits { timeout: _, memory, cpus, pids, shm } = limits;
     if let Some(memory) = memory.as_ref().map(|memory| memory.value) {
         args.extend([format!("--memory={memory}"), format!("--memory-swap={memory}")]);
     }

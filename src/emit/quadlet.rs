@@ -8,7 +8,7 @@
 use crate::plan::pod::{Attachment, Container, NetworkKind, Pod, Role, Source};
 use crate::plan::{Part, Plan, SESSION_LABEL, SandboxNetwork, runner_hash};
 
-use super::{EmitError, File, Podman, defaults};
+use super::{EmitError, File, PodmanVersion, defaults};
 
 mod agent;
 mod container;
@@ -74,8 +74,8 @@ pub fn service_of(file_name: &str) -> Option<String> {
 }
 
 /// All units of a plan and the files they mount, in one directory with the session's name.
-pub fn units(plan: &Plan, podman: Podman, mounted: &[File]) -> Result<Vec<File>, EmitError> {
-    if podman < Podman::FLOOR {
+pub fn units(plan: &Plan, podman: PodmanVersion, mounted: &[File]) -> Result<Vec<File>, EmitError> {
+    if podman < PodmanVersion::FLOOR {
         return Err(EmitError::TooOld(podman));
     }
     if runner_hash(&plan.names.agent_pod).is_some() {
@@ -112,7 +112,7 @@ struct With<'a> {
 }
 
 /// Options of every call that creates containers.
-fn global_args(w: &mut writer::Writer) -> Result<(), EmitError> {
+fn global_args(w: &mut writer::UnitWriter) -> Result<(), EmitError> {
     defaults::GLOBAL_ARGS.iter().try_for_each(|argument| w.set("GlobalArgs", argument))
 }
 
@@ -121,7 +121,7 @@ type Pairs = Vec<(String, String)>;
 
 struct Maker<'a> {
     plan: &'a Plan,
-    podman: Podman,
+    podman: PodmanVersion,
     units: Units,
     router_image: Image,
 }
@@ -141,7 +141,7 @@ impl Maker<'_> {
     /// podman in a service gets this tree's defaults, and none of the variables that secrets are read from, since its
     /// helpers would keep them. The tree must be where `install` puts it; elsewhere, the file is missing and nothing
     /// starts.
-    fn podman_environment(&self, w: &mut writer::Writer, conf: &str) -> Result<(), EmitError> {
+    fn podman_environment(&self, w: &mut writer::UnitWriter, conf: &str) -> Result<(), EmitError> {
         let Plan { session, secret_variables, .. } = self.plan;
         w.literal("Environment", &format!("{}=%E/containers/systemd/{session}/{conf}", defaults::CONF_VARIABLE));
         secret_variables.iter().try_for_each(|name| w.set("UnsetEnvironment", name))

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{EmitError, File};
-use crate::config::{ImageSource, Limits, Stand};
+use crate::config::{ImageSource, ResourceLimits, Stand};
 use crate::plan::pod::{
     Attachment, Ceiling, Container, Device, Dns, EnvValue, Handover, Label, MaterialSet, Mount, NetworkKind, Pod, Proc,
     Pull, Role, Seccomp, Source,
@@ -68,7 +68,7 @@ pub struct ContainerReview {
     pub image_from: String,
     /// How the image is built, if it comes from the repo's Containerfile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub build: Option<Build>,
+    pub build: Option<BuildKind>,
     /// Whether podman may pull the image.
     pub pull: String,
     /// The command.
@@ -106,7 +106,7 @@ pub struct ContainerReview {
 /// How an image from the repo is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Build {
+pub enum BuildKind {
     /// From the Containerfile alone, which a unit can do.
     Alone,
     /// With files next to the Containerfile, which only `sandboxc image build` can do.
@@ -206,7 +206,7 @@ fn container(plan: &Plan, container: &Container) -> ContainerReview {
     let build = match &image.value {
         ImageSource::Reference(_) => None,
         image @ ImageSource::Containerfile { .. } => {
-            Some(if image.uses_context() { Build::WithContext } else { Build::Alone })
+            Some(if image.uses_context() { BuildKind::WithContext } else { BuildKind::Alone })
         }
     };
     let pull = match pull {
@@ -277,8 +277,8 @@ fn confinement(label: &Label, seccomp: &Seccomp, proc: Proc) -> Vec<String> {
     vec!["no new privileges".to_owned(), label, seccomp, proc.to_owned()]
 }
 
-fn limits(limits: &Limits) -> Vec<String> {
-    let Limits { timeout, memory, cpus, pids, shm } = limits;
+fn limits(limits: &ResourceLimits) -> Vec<String> {
+    let ResourceLimits { timeout, memory, cpus, pids, shm } = limits;
     let all = [
         ("timeout", timeout, " s"),
         ("memory", memory, " bytes, no swap"),

@@ -5,7 +5,7 @@ use crate::plan::pod::Dns;
 
 use super::kube::{self, Stream};
 use super::pin::{self, Sources};
-use super::{EmitError, File, Podman, accounts, defaults, header, network, quadlet, review, router, script};
+use super::{EmitError, File, PodmanVersion, accounts, defaults, header, network, quadlet, review, router, script};
 
 /// Everything that a plan compiles to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub struct Compiled {
 }
 
 /// Compiles a plan for a podman version.
-pub fn compile(plan: &Plan, podman: Podman) -> Result<Compiled, EmitError> {
+pub fn compile(plan: &Plan, podman: PodmanVersion) -> Result<Compiled, EmitError> {
     let (router_files, agent_files) = mounted(plan)?;
     let stream = stream(plan, podman, &Sources::Named, &router_files, &agent_files)?;
     Ok(Compiled { stream, router_files, agent_files })
 }
 
 /// The script of a plan.
-pub fn script(plan: &Plan, podman: Podman) -> Result<File, EmitError> {
+pub fn script(plan: &Plan, podman: PodmanVersion) -> Result<File, EmitError> {
     let (router_files, agent_files) = mounted(plan)?;
     let sources = Sources::Held(pin::placeholder(plan));
     script::script(plan, &stream(plan, podman, &sources, &router_files, &agent_files)?.text())
@@ -34,7 +34,7 @@ pub fn script(plan: &Plan, podman: Podman) -> Result<File, EmitError> {
 
 fn stream(
     plan: &Plan,
-    podman: Podman,
+    podman: PodmanVersion,
     sources: &Sources,
     router_files: &[File],
     agent_files: &[File],
@@ -43,7 +43,7 @@ fn stream(
 }
 
 /// The Quadlet tree of a plan: one directory with the session's name, sorted by path.
-pub fn quadlet(plan: &Plan, podman: Podman) -> Result<Vec<File>, EmitError> {
+pub fn quadlet(plan: &Plan, podman: PodmanVersion) -> Result<Vec<File>, EmitError> {
     let (mut files, agent_files) = mounted(plan)?;
     files.extend(agent_files);
     files.extend([review::file(plan)?, File::new(pin::FILE, pin::SCRIPT), defaults::file(plan)]);
@@ -69,7 +69,7 @@ fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
 }
 
 /// All files of the tree, sorted by path.
-pub fn tree(plan: &Plan, podman: Podman, compiled: &Compiled) -> Result<Vec<File>, EmitError> {
+pub fn tree(plan: &Plan, podman: PodmanVersion, compiled: &Compiled) -> Result<Vec<File>, EmitError> {
     let mut files = vec![
         File::new("kube.yaml", compiled.stream.text()),
         script(plan, podman)?,

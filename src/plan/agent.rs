@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::config::{Identity, ImageSource, Limits, Mount, Resolved, Workspace};
+use crate::config::{ExtraMount, Identity, ImageSource, Resolved, ResourceLimits, Workspace};
 use crate::source::{Place, Sourced};
 
 use super::trust;
@@ -33,7 +33,7 @@ pub(super) struct Agent {
     /// The workspace.
     pub workspace: Workspace,
     /// Further mounts.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<ExtraMount>,
     /// The environment besides what the image sets.
     pub env: BTreeMap<String, Sourced<String>>,
     /// The names of the variables that are plain secrets.
@@ -42,7 +42,7 @@ pub(super) struct Agent {
     /// The home volume.
     pub home: Home,
     /// The limits.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 /// A named volume that outlives sessions.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Names;
-use crate::config::{ImageSource, Limits, Stand};
+use crate::config::{ImageSource, ResourceLimits, Stand};
 use crate::source::{Place, Sourced};
 
 pub(super) use make::{capabilities_of, pods};
@@ -122,7 +122,7 @@ pub struct Container {
     /// Devices of the host.
     pub devices: Vec<Device>,
     /// Configured limits. If a host cannot enforce them, the container does not start.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// What systemd limits a container of ours to, as far as this host's controllers permit.
     pub ceiling: Option<Ceiling>,
     /// Seconds between SIGTERM and SIGKILL.

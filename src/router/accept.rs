@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
 
-use super::client::Place;
+use super::client::ClientConnection;
 use super::entry::Entry;
 use super::policy_file::TcpRoute;
 use super::process::say;
@@ -86,7 +86,7 @@ async fn serve(worker: &Rc<Worker>, stream: TcpStream, port: &Port) {
         Port::Tls => passthrough::serve(worker, stream).await,
         Port::Tcp(route) => tcp::serve(worker, stream, route).await,
         Port::Web => {
-            let place = Place { tier: Tier::Http, port: 80, name: None, two: false };
+            let place = ClientConnection { tier: Tier::Http, port: 80, name: None, two: false };
             http1::serve(worker, &place, plain(stream)).await;
         }
     }

@@ -10,7 +10,7 @@ use crate::policy::{HostName, Reason, Tier};
 
 /// The connection of a request.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ClientConnection {
     pub(super) tier: Tier,
     pub(super) port: u16,
     /// The name in the handshake, which every request must match.
@@ -42,7 +42,7 @@ pub(super) trait Down {
 }
 
 /// The host of a request, from its connection and its head.
-pub(super) fn who(place: &Place, request: &Request) -> Result<Host, Refusal> {
+pub(super) fn who(place: &ClientConnection, request: &Request) -> Result<Host, Refusal> {
     let host = request.host.as_deref().and_then(|said| read_host(said, place.port));
     match (&place.name, host) {
         (Some(name), Some(Host::Name(host))) if host == *name => Ok(Host::Name(host)),
@@ -66,6 +66,6 @@ pub(super) fn read_host(said: &[u8], port: u16) -> Option<Host> {
 }
 
 /// The target of a host, for the pool.
-pub(super) fn target(place: &Place, host: Host, private: bool, credentials: Vec<String>) -> Target {
+pub(super) fn target(place: &ClientConnection, host: Host, private: bool, credentials: Vec<String>) -> Target {
     Target { host, port: place.port, private, tls: place.port == 443, credentials }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::client::{Place, read_host};
+use super::client::{ClientConnection, read_host};
 use super::log::{self, Line, Query, RequestPart, Stamp, seconds_since};
 use super::message::Request;
 use super::refusal::{About, Refusal};
@@ -48,7 +48,7 @@ impl Entry {
     }
 
     /// Records the head.
-    pub(super) fn of(&mut self, place: &Place, request: &Request) {
+    pub(super) fn of(&mut self, place: &ClientConnection, request: &Request) {
         self.method = request.method.clone().into_bytes();
         self.target.clone_from(&request.target);
         let said = request.host.as_deref();

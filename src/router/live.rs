@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::dns::{Names, Resolver};
+use super::dns::{PolicyNames, Resolver};
 use super::policy_file::{PolicyFile, TcpRoute};
 use crate::policy::AddressGuard;
 
@@ -23,7 +23,7 @@ pub struct Live {
     /// The file's content.
     pub file: Arc<PolicyFile>,
     /// What the agent may resolve.
-    pub names: Arc<Names>,
+    pub names: Arc<PolicyNames>,
     /// Which addresses may be dialed.
     pub guard: AddressGuard,
     /// The resolver.
@@ -37,7 +37,7 @@ impl Live {
         let servers = file.upstream_dns.iter().map(|address: &IpAddr| SocketAddr::new(*address, 53));
         let resolver = Resolver::new(servers, guard.clone());
         let file = Arc::new(file);
-        let names = Arc::new(Names::new(Arc::clone(&file)));
+        let names = Arc::new(PolicyNames::new(Arc::clone(&file)));
         Self { file, names, guard, resolver }
     }
 }

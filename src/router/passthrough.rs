@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::client::Place;
+use super::client::ClientConnection;
 use super::entry::Entry;
 use super::hello::{self, Hello};
 use super::refusal::Refusal;
@@ -153,7 +153,7 @@ async fn inspect(worker: &Rc<Worker>, handle: Handle, first: BytesMut, name: &Ho
     if said.as_ref() != Some(name) {
         return failed(entry);
     }
-    let place = Place { tier: Tier::Inspected, port: 443, name: said, two };
+    let place = ClientConnection { tier: Tier::Inspected, port: 443, name: said, two };
     let stream = Stream::Inspected(Box::new(tls));
     if two {
         h2::serve(worker, &place, stream).await;

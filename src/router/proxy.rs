@@ -2,7 +2,7 @@
 
 use super::answer::Lost;
 use super::clear::Replacer;
-use super::client::{Down, Place, Up};
+use super::client::{ClientConnection, Down, Up};
 use super::entry::Entry;
 use super::exchange::{Exchange, Outcome};
 use super::h2;
@@ -29,7 +29,7 @@ pub(super) enum End {
 /// Serves a request. The result is in `entry`, whose line has not been written yet.
 pub(super) async fn handle(
     worker: &Worker,
-    place: &Place,
+    place: &ClientConnection,
     mut request: Request,
     entry: &mut Entry,
     up: &mut impl Up,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::time::timeout;
 
-use super::client::{Down, Place, Up, who};
+use super::client::{ClientConnection, Down, Up, who};
 use super::entry::Entry;
 use super::git::{self, Commands, RefUpdate, Refused};
 use super::http1::BodyError;
@@ -161,7 +161,7 @@ pub(super) async fn shown(
     refusal
 }
 
-fn asked(policy: &Policy, place: &Place, request: &Request) -> Option<GitRequest> {
+fn asked(policy: &Policy, place: &ClientConnection, request: &Request) -> Option<GitRequest> {
     let host = who(place, request).ok()?;
     let inspection = policy.decide(&host.text(), place.port).inspection?;
     let target = String::from_utf8_lossy(&request.target);

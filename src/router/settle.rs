@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use super::clear::Replacer;
-use super::client::{Down, Place, Up, target, who};
+use super::client::{ClientConnection, Down, Up, target, who};
 use super::credential::{self, BODY_LIMIT, Body, Clock, Head, Pass, Settled, steering};
 use super::entry::Entry;
 use super::graphql::{self, Document};
@@ -121,7 +121,7 @@ async fn ready(
     Ok(Ready { target, body, start, clear: pass.clear, whole: held })
 }
 
-fn decide(live: &Live, place: &Place, host: &Host, request: &Request) -> Decision {
+fn decide(live: &Live, place: &ClientConnection, host: &Host, request: &Request) -> Decision {
     // A target that is not UTF-8 has no canonical form, in any interpretation.
     let target = String::from_utf8_lossy(&request.target);
     let call = HttpRequest { method: &request.method, target: &target };
@@ -132,7 +132,13 @@ fn decide(live: &Live, place: &Place, host: &Host, request: &Request) -> Decisio
     }
 }
 
-fn decide_body(live: &Live, place: &Place, host: &Host, request: &Request, body: &Whole) -> Result<Decision, Refusal> {
+fn decide_body(
+    live: &Live,
+    place: &ClientConnection,
+    host: &Host,
+    request: &Request,
+    body: &Whole,
+) -> Result<Decision, Refusal> {
     let Some(document) = &body.document else { return Err(Refusal::new(Reason::BadBody)) };
     let target = String::from_utf8_lossy(&request.target);
     let call = HttpRequest { method: &request.method, target: &target };
@@ -148,7 +154,7 @@ enum Step {
 
 fn credentials(
     worker: &Worker,
-    place: &Place,
+    place: &ClientConnection,
     host: &Host,
     request: &Request,
     body: Option<&Whole>,
@@ -175,7 +181,13 @@ fn credentials(
 }
 
 /// The same with the body, which is not requested again.
-fn settled(worker: &Worker, place: &Place, host: &Host, request: &Request, body: &Whole) -> Result<Pass, Refusal> {
+fn settled(
+    worker: &Worker,
+    place: &ClientConnection,
+    host: &Host,
+    request: &Request,
+    body: &Whole,
+) -> Result<Pass, Refusal> {
     match credentials(worker, place, host, request, Some(body))? {
         Step::Pass(pass) => Ok(pass),
         Step::Body { .. } => Err(Refusal::new(Reason::BadBody)),

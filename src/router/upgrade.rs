@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 
 use super::clear::Replacer;
-use super::client::Place;
+use super::client::ClientConnection;
 use super::entry::Entry;
 use super::http1::{Reader, Writer};
 use super::relay::{Filter, Moved, relay as pass};
@@ -26,7 +26,7 @@ impl Filter for Clearing {
 /// Copies bytes until both sides have ended, or the policy no longer allows it.
 pub(super) async fn relay(
     worker: &Worker,
-    place: &Place,
+    place: &ClientConnection,
     entry: &Entry,
     reader: &mut Reader,
     writer: &Writer,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::client::Place;
+use super::client::ClientConnection;
 use super::entry::Entry;
 use super::live::Live;
 use super::shared::Shared;
@@ -24,7 +24,7 @@ pub(super) struct Worker {
 pub(super) struct Scene<'a> {
     pub(super) worker: &'a Worker,
     pub(super) live: &'a Arc<Live>,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a ClientConnection,
 }
 
 impl Worker {
@@ -34,14 +34,14 @@ impl Worker {
     }
 
     /// Whether requests on a connection are decided individually.
-    pub(super) fn still(&self, place: &Place) -> bool {
+    pub(super) fn still(&self, place: &ClientConnection) -> bool {
         let Some(name) = &place.name else { return true };
         let decision = self.shared.current.get().file.policy.decide(name.as_str(), place.port);
         decision.verdict == Verdict::Allow && decision.tier == Tier::Inspected
     }
 
     /// Waits until an upgraded request would no longer be allowed.
-    pub(super) async fn until_denied(&self, place: &Place, entry: &Entry) {
+    pub(super) async fn until_denied(&self, place: &ClientConnection, entry: &Entry) {
         self.until(allowed(place, entry, true)).await;
     }
 
@@ -49,7 +49,7 @@ impl Worker {
     pub(super) fn changed_to_denied(
         &self,
         mut changes: watch::Receiver<u64>,
-        place: &Place,
+        place: &ClientConnection,
         entry: &Entry,
         upgrade: bool,
     ) -> impl Future<Output = ()> + use<'_> {
@@ -79,7 +79,7 @@ impl Worker {
 }
 
 /// Whether a policy allows a request.
-fn allowed(place: &Place, entry: &Entry, upgrade: bool) -> impl Fn(&Live) -> bool + use<> {
+fn allowed(place: &ClientConnection, entry: &Entry, upgrade: bool) -> impl Fn(&Live) -> bool + use<> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (host, method, target, port) = (text(&entry.host), text(&entry.method), text(&entry.target), place.port);
     move |live| {

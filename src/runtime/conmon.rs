@@ -15,7 +15,7 @@ use super::process::Process;
 /// How often to check whether podman has cleaned up, which takes it half a second.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// After this many checks, podman has asked systemd to stop the slice that it is in itself, see [`settle`].
+/// After this many checks, podman has asked systemd to stop the slice that it is in itself, see [`await_cleanups`].
 const PATIENCE: u32 = 75;
 
 /// A container with a running conmon.
@@ -39,7 +39,7 @@ pub fn all_run(names: &[&str]) -> bool {
 /// The cleanup after the last container of a pod stops the pod. It asks systemd to stop the pod's slice and waits for
 /// that while it holds the container's lock. But it is in that slice itself, so systemd waits for it and kills it after
 /// 90 s (seen with podman 5.4.2). podman's locks outlive their holder, and the teardown that follows does what is left.
-pub fn settle(names: &[&str]) {
+pub fn await_cleanups(names: &[&str]) {
     for turn in 0..PATIENCE * 2 {
         let mut ending = look(names).into_values().filter(|seen| !seen.runs).peekable();
         if ending.peek().is_none() {
@@ -213,16 +213,16 @@ mod tests {
     fn the_clean_up_after_a_container_is_waited_for_and_nothing_else() {
         use std::io::Read as _;
         let dir = tempfile::tempdir().unwrap();
-        settle(&["ctr-none"]);
+        await_cleanups(&["ctr-none"]);
         let mut running = pretend(dir.path(), "ctr-c", "sleep 60 & echo; read x; kill $!");
         let mut ending = pretend(dir.path(), "ctr-d", "echo; read x");
         for child in [&mut running, &mut ending] {
             child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         }
         until(|| all_run(&["ctr-c"]));
-        settle(&["ctr-c"]);
+        await_cleanups(&["ctr-c"]);
         assert!(all_run(&["ctr-c"]), "one that runs is left alone");
-        let waiting = thread::spawn(|| settle(&["ctr-c", "ctr-d"]));
+        let waiting = thread::spawn(|| await_cleanups(&["ctr-c", "ctr-d"]));
         thread::sleep(LOOK * 5);
         assert!(!waiting.is_finished(), "the other one has ended, and its conmon is there");
         drop(ending.stdin.take());
@@ -243,7 +243,7 @@ mod tests {
         ending.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         until(|| look(&["ctr-e"]).values().any(|seen| !seen.clean_ups.is_empty()));
         assert!(!all_run(&["ctr-e"]));
-        let waiting = thread::spawn(|| settle(&["ctr-e"]));
+        let waiting = thread::spawn(|| await_cleanups(&["ctr-e"]));
         assert_eq!(ending.wait().unwrap().code(), Some(137), "its child was ended, not itself");
         waiting.join().unwrap();
     }

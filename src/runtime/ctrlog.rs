@@ -18,7 +18,7 @@ const LONGEST: usize = 64 * 1024;
 
 /// The stream that a line was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     /// stdout
     Out,
     /// stderr
@@ -41,7 +41,7 @@ impl Follower {
     }
 
     /// Returns the lines that are complete.
-    pub fn lines(&mut self) -> Vec<(Stream, String)> {
+    pub fn lines(&mut self) -> Vec<(OutputStream, String)> {
         let mut lines = Vec::new();
         self.read(&mut lines);
         if self.replaced() {
@@ -60,7 +60,7 @@ impl Follower {
         now.is_some() && self.file.as_ref().is_some_and(|file| inode(file) != now)
     }
 
-    fn read(&mut self, lines: &mut Vec<(Stream, String)>) {
+    fn read(&mut self, lines: &mut Vec<(OutputStream, String)>) {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
         }
@@ -76,10 +76,10 @@ impl Follower {
     }
 
     /// Parses `TIME STREAM F TEXT`, with `P` instead of `F` for a part of a longer line.
-    fn entry(&mut self, line: &str) -> Option<(Stream, String)> {
+    fn entry(&mut self, line: &str) -> Option<(OutputStream, String)> {
         let mut words = line.splitn(4, ' ');
         let (_, stream, kind, text) = (words.next()?, words.next()?, words.next()?, words.next().unwrap_or(""));
-        let stream = if stream == "stdout" { Stream::Out } else { Stream::Err };
+        let stream = if stream == "stdout" { OutputStream::Out } else { OutputStream::Err };
         let partial = self.partial.get_mut(stream as usize)?;
         if partial.len() + text.len() <= LONGEST {
             partial.push_str(text);
@@ -126,11 +126,11 @@ mod tests {
         let mut follower = Follower::new(&path);
         assert!(follower.lines().is_empty());
         std::fs::write(&path, "t stdout P a\nt stderr F err\nt stdout F b c\nt std").unwrap();
-        let expected = vec![(Stream::Err, "err".to_owned()), (Stream::Out, "ab c".to_owned())];
+        let expected = vec![(OutputStream::Err, "err".to_owned()), (OutputStream::Out, "ab c".to_owned())];
         assert_eq!(follower.lines(), expected);
         std::fs::rename(&path, dir.path().join("old")).unwrap();
         std::fs::write(&path, "t stdout F new\n").unwrap();
-        assert_eq!(follower.lines(), [(Stream::Out, "new".to_owned())]);
+        assert_eq!(follower.lines(), [(OutputStream::Out, "new".to_owned())]);
         assert!(follower.lines().is_empty());
     }
 

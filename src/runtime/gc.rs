@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::RuntimeError;
 use super::objects::{Object, Owners, list, remove};
-use super::orphans::settle;
+use super::orphans::await_calls;
 use super::podman::Podman;
 use super::registry::{Dead, Registry};
 
@@ -19,7 +19,7 @@ const ROUNDS: u32 = 4;
 
 /// Whose leftovers to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope<'a> {
+pub enum Leftovers<'a> {
     /// Those of all dead sessions.
     All,
     /// Those of this dead session.
@@ -38,12 +38,12 @@ pub struct Swept {
 }
 
 /// Finds leftovers and removes them; with `dry_run`, only finds them.
-pub fn sweep(podman: &Podman, registry: &Registry, scope: Scope<'_>, dry_run: bool) -> Result<Swept, RuntimeError> {
+pub fn sweep(podman: &Podman, registry: &Registry, scope: Leftovers<'_>, dry_run: bool) -> Result<Swept, RuntimeError> {
     let dead: Vec<Dead> = registry.dead()?.into_iter().filter(|dead| scope.covers(&session_of(dead))).collect();
     let mut swept = Swept { sessions: dead.iter().map(session_of).collect(), ..Swept::default() };
     swept.sessions.sort();
     if !dry_run {
-        thread::scope(|scope| dead.iter().for_each(|dead| drop(scope.spawn(|| settle(&dead.dir.join("empty"))))));
+        thread::scope(|scope| dead.iter().for_each(|dead| drop(scope.spawn(|| await_calls(&dead.dir.join("empty"))))));
     }
     let found = left_over(podman, registry, scope, &dead)?;
     swept.objects.clone_from(&found);
@@ -58,7 +58,7 @@ pub fn sweep(podman: &Podman, registry: &Registry, scope: Scope<'_>, dry_run: bo
     Ok(swept)
 }
 
-impl Scope<'_> {
+impl Leftovers<'_> {
     fn covers(self, session: &str) -> bool {
         match self {
             Self::All => true,
@@ -76,7 +76,7 @@ fn session_of(dead: &Dead) -> String {
 fn left_over(
     podman: &Podman,
     registry: &Registry,
-    scope: Scope<'_>,
+    scope: Leftovers<'_>,
     dead: &[Dead],
 ) -> Result<Vec<Object>, RuntimeError> {
     let all = list(podman)?;
@@ -85,7 +85,7 @@ fn left_over(
     let owners = Owners {
         living: held.flat_map(|record| record.plans).collect(),
         dead_plans: dead.iter().filter_map(|dead| dead.record.as_ref()).flat_map(|r| r.plans.clone()).collect(),
-        only_named: scope != Scope::All,
+        only_named: scope != Leftovers::All,
     };
     let mut objects: Vec<Object> = all.into_iter().filter(|object| owners.is_left_over(object)).collect();
     objects.sort();
@@ -95,7 +95,7 @@ fn left_over(
 fn remove_all(
     podman: &Podman,
     registry: &Registry,
-    scope: Scope<'_>,
+    scope: Leftovers<'_>,
     dead: &[Dead],
     mut found: Vec<Object>,
 ) -> Result<Vec<String>, RuntimeError> {

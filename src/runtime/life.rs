@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::exec::{Ended, Exec, exec};
 use super::fault::point;
-use super::gc::{self, Scope};
+use super::gc::{self, Leftovers};
 use super::materials;
 use super::netlog::NetworkLog;
 use super::output::{Inside, Rotating};
@@ -24,8 +24,8 @@ use super::signals::Signals;
 use super::state::State;
 use super::{RuntimeError, exit, host};
 use crate::config::{Resolved, SecretValues};
-use crate::emit::{EmitError, Podman as Version, limit_gaps, tree};
-use crate::plan::{Command, Keeper, Plan, PlanError, Request, plan, session_is_valid, subnets};
+use crate::emit::{EmitError, PodmanVersion as Version, limit_gaps, tree};
+use crate::plan::{Command, Keeper, Plan, PlanError, PlanRequest, plan, session_is_valid, subnets};
 use crate::source::Place;
 use workspace::{Watched, Watching};
 
@@ -99,7 +99,7 @@ pub fn live(order: &Order<'_>, tell: Tell<'_>) -> Result<u8, LifeError> {
     let starting = registry.heeding(&signals);
     // After a crash, and once after each login or reboot. Otherwise podman is not asked.
     if registry.is_fresh() || starting.has_dead().unwrap_or(false) {
-        clean_up(&registry, Scope::All, tell);
+        clean_up(&registry, Leftovers::All, tell);
     }
     let state = State::create(&starting, record(resolved, &session))?;
     point("state-made");
@@ -107,7 +107,7 @@ pub fn live(order: &Order<'_>, tell: Tell<'_>) -> Result<u8, LifeError> {
     let is_left = state.is_left();
     drop(state);
     if is_left {
-        clean_up(&registry, Scope::Session(&session), tell);
+        clean_up(&registry, Leftovers::Session(&session), tell);
     }
     result
 }
@@ -138,7 +138,7 @@ fn run_in(
     let turn = registry.turn()?;
     let attempts = subnets(resolved)?.min(ATTEMPTS);
     for attempt in 0..attempts {
-        let request = Request {
+        let request = PlanRequest {
             resolved,
             session: state.session(),
             command: &Command::Hold,
@@ -225,7 +225,7 @@ fn refuse_gaps(plan: &Plan, version: Version, tell: Tell<'_>) -> Result<(), Life
 }
 
 /// Removes what dead sessions left.
-fn clean_up(registry: &Registry, scope: Scope<'_>, tell: Tell<'_>) {
+fn clean_up(registry: &Registry, scope: Leftovers<'_>, tell: Tell<'_>) {
     let swept = Podman::new(registry.empty_dir()).and_then(|podman| gc::sweep(&podman, registry, scope, false));
     match swept {
         // The session will report the same problem.

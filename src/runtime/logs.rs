@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::RuntimeError;
 use super::ctrlog::Follower;
 use super::materials::known_file;
-use super::objects::{Kind, list};
+use super::objects::{ObjectKind, list};
 use super::podman::Podman;
 use super::redact::Redactor;
 use super::registry::Registry;
@@ -48,7 +48,7 @@ pub fn logs(
 fn of_another(podman: &Podman, session: &str, each: &mut dyn FnMut(&str, &str)) -> Result<bool, RuntimeError> {
     let containers: Vec<_> = list(podman)?
         .into_iter()
-        .filter(|object| object.kind == Kind::Container && object.session.as_deref() == Some(session))
+        .filter(|object| object.kind == ObjectKind::Container && object.session.as_deref() == Some(session))
         .collect();
     for service in ["router", "gate", "forwarder"] {
         let end = format!("-{service}");

@@ -34,7 +34,7 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// What materials are made from.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct MaterialsRequest<'a> {
     /// The session's id.
     pub session: &'a str,
     /// The names that the session's CA is constrained to; `None` if nothing is inspected.
@@ -51,7 +51,7 @@ pub struct Request<'a> {
 pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// All materials, in memory.
-pub struct Materials {
+pub struct SessionMaterials {
     /// The router's files: keys and values.
     pub router: Files,
     /// The agent's files, which are public.
@@ -70,7 +70,7 @@ pub fn known(values: &SecretValues, variables: &BTreeMap<String, String>) -> Kno
 
 /// What the agent gets of the materials.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct AgentMaterials {
     /// The file with the agent's variables, if it gets any files.
     pub env_file: Option<PathBuf>,
     /// The variables: surrogates by name.
@@ -78,8 +78,8 @@ pub struct Given {
 }
 
 /// Creates new keys and surrogates.
-pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
-    let Request { session, scopes, extra_ca, credentials, values } = request;
+pub fn make(request: MaterialsRequest<'_>) -> Result<SessionMaterials, RuntimeError> {
+    let MaterialsRequest { session, scopes, extra_ca, credentials, values } = request;
     let now = SystemTime::now();
     let ca = scopes.map(|scopes| ca::make(session, scopes, now)).transpose()?;
     let mut roots = roots::roots(extra_ca);
@@ -110,7 +110,7 @@ pub fn make(request: Request<'_>) -> Result<Materials, RuntimeError> {
     ];
     let agent = agent.into_iter().filter(|(_, bytes)| !bytes.is_empty());
     let agent = agent.map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-    Ok(Materials { router, agent, variables: made.variables })
+    Ok(SessionMaterials { router, agent, variables: made.variables })
 }
 
 /// Creates keys and surrogates for a session, and writes them and its plain secrets to where router and agent find
@@ -120,24 +120,24 @@ pub fn give(
     session: &str,
     values: &SecretValues,
     session_dir: &Path,
-) -> Result<Given, RuntimeError> {
+) -> Result<AgentMaterials, RuntimeError> {
     let policy = &resolved.policy;
     write_secrets(session_dir, values)?;
     if !has_own_roots(resolved) {
-        return Ok(Given::default());
+        return Ok(AgentMaterials::default());
     }
     let scopes = inspects(resolved).then(|| ca_scopes(policy));
-    let made = make(Request {
+    let made = make(MaterialsRequest {
         session,
         scopes: scopes.as_ref(),
         extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
         credentials: &policy.credentials,
         values,
     })?;
-    Ok(Given { env_file: Some(made.write(session_dir)?), variables: made.variables })
+    Ok(AgentMaterials { env_file: Some(made.write(session_dir)?), variables: made.variables })
 }
 
-impl Materials {
+impl SessionMaterials {
     /// Writes everything into the session's directory. Returns the file with the agent's variables, one per line.
     fn write(&self, session_dir: &Path) -> Result<PathBuf, RuntimeError> {
         in_memory(session_dir)?;
@@ -240,10 +240,16 @@ mod tests {
         all
     }
 
-    fn made() -> Materials {
+    fn made() -> SessionMaterials {
         let (scopes, values) = (BTreeSet::from(["api.example.com".to_owned()]), SecretValues::default());
-        make(Request { session: "s", scopes: Some(&scopes), extra_ca: None, credentials: &[], values: &values })
-            .unwrap()
+        make(MaterialsRequest {
+            session: "s",
+            scopes: Some(&scopes),
+            extra_ca: None,
+            credentials: &[],
+            values: &values,
+        })
+        .unwrap()
     }
 
     /// They look like the tokens that the router gets for a GitHub App, and need redaction only where there is an App.
@@ -278,7 +284,8 @@ mod tests {
     #[test]
     fn without_inspection_there_is_no_session_ca_and_nothing_for_the_router() {
         let (extra, values) = (pem::encode("CERTIFICATE", b"\x30\x03one"), SecretValues::default());
-        let request = Request { session: "s", scopes: None, extra_ca: Some(&extra), credentials: &[], values: &values };
+        let request =
+            MaterialsRequest { session: "s", scopes: None, extra_ca: Some(&extra), credentials: &[], values: &values };
         let made = make(request).unwrap();
         assert!(made.router.is_empty() && !made.agent.contains_key(trust::SESSION_CA));
         for name in [trust::EXTRA, trust::ADDED] {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 
-use super::ctrlog::{Follower, Stream};
+use super::ctrlog::{Follower, OutputStream};
 use super::output::{Dropped, Rotating};
 use super::redact::Redactor;
 use crate::plan::Plan;
@@ -60,9 +60,9 @@ impl NetworkLog {
     }
 }
 
-fn write(log: &mut Rotating, stream: Stream, line: &str, session: &str, redactor: &Redactor) {
+fn write(log: &mut Rotating, stream: OutputStream, line: &str, session: &str, redactor: &Redactor) {
     // What it says to people is on the other stream.
-    if let (Stream::Out, Some(mut map)) = (stream, decision_line(line, session)) {
+    if let (OutputStream::Out, Some(mut map)) = (stream, decision_line(line, session)) {
         redact(&mut map, redactor);
         log.line(&Value::Object(map).to_string(), |dropped| dropped_line(dropped, session));
     }

@@ -15,7 +15,7 @@ use crate::plan::{SESSION_LABEL, runner_hash};
 /// Kinds of objects, in the order in which they must be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ObjectKind {
     /// A container.
     Container,
     /// A pod.
@@ -28,7 +28,7 @@ pub enum Kind {
     Secret,
 }
 
-impl Kind {
+impl ObjectKind {
     const ALL: [Self; 5] = [Self::Container, Self::Pod, Self::Network, Self::Volume, Self::Secret];
 
     /// `container`, `pod`, …
@@ -69,7 +69,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Object {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Its name.
     pub name: String,
     /// The session on its label. Infra containers and the volumes of `ConfigMap`s have no label.
@@ -92,8 +92,8 @@ impl Object {
 /// Lists all objects of podman, ours and others, in parallel.
 pub fn list(podman: &Podman) -> Result<Vec<Object>, RuntimeError> {
     let lists: Vec<_> = thread::scope(|scope| {
-        let ask = |kind: Kind| move || retry(|| podman.json("listing podman's objects", kind.list_args()));
-        let handles: Vec<_> = Kind::ALL.iter().map(|&kind| (kind, scope.spawn(ask(kind)))).collect();
+        let ask = |kind: ObjectKind| move || retry(|| podman.json("listing podman's objects", kind.list_args()));
+        let handles: Vec<_> = ObjectKind::ALL.iter().map(|&kind| (kind, scope.spawn(ask(kind)))).collect();
         handles.into_iter().map(|(kind, handle)| (kind, super::session::joined(handle.join()))).collect()
     });
     let mut objects = Vec::new();
@@ -118,14 +118,14 @@ fn retry(mut ask: impl FnMut() -> Result<Vec<Value>, RuntimeError>) -> Result<Ve
 ///
 /// A container inherits its image's labels, and anyone can make an image. So a label counts only on an object whose
 /// name contains a plan's hash, and a service only if it is a service of the same plan.
-fn read(kind: Kind, entry: &Value) -> Vec<Object> {
+fn read(kind: ObjectKind, entry: &Value) -> Vec<Object> {
     let get = |lower: &str, upper: &str| entry.get(lower).or_else(|| entry.get(upper)).cloned().unwrap_or_default();
     let labels = get("labels", "Labels");
     let label = |name: &str| labels.get(name).and_then(Value::as_str).map(str::to_owned);
     let in_pod = get("pod", "Pod").as_str().is_some_and(|pod| !pod.is_empty());
     let with_pod = in_pod && get("isInfra", "IsInfra") == Value::Bool(true);
     let names = match kind {
-        Kind::Container => get("names", "Names"),
+        ObjectKind::Container => get("names", "Names"),
         _ => get("name", "Name"),
     };
     let names = names.as_array().cloned().unwrap_or_else(|| vec![names]);
@@ -173,7 +173,8 @@ const CALLS: usize = 4;
 /// Removes objects with a few calls. The caller lists them again to find what could not be removed.
 pub fn remove(podman: &Podman, objects: &[Object]) -> Vec<String> {
     // Containers before their pods, see `Session::take_down`.
-    let steps: [&[Kind]; 3] = [&[Kind::Container], &[Kind::Pod], &[Kind::Network, Kind::Volume, Kind::Secret]];
+    let steps: [&[ObjectKind]; 3] =
+        [&[ObjectKind::Container], &[ObjectKind::Pod], &[ObjectKind::Network, ObjectKind::Volume, ObjectKind::Secret]];
     let mut failures = Vec::new();
     for kinds in steps {
         failures.extend(thread::scope(|scope| {
@@ -192,7 +193,7 @@ pub fn remove(podman: &Podman, objects: &[Object]) -> Vec<String> {
 }
 
 /// The arguments of the calls that remove all objects of a kind.
-fn calls(kind: Kind, objects: &[Object]) -> Vec<Vec<&str>> {
+fn calls(kind: ObjectKind, objects: &[Object]) -> Vec<Vec<&str>> {
     let names = objects.iter().filter(|object| object.kind == kind && !object.with_pod);
     let names: Vec<&str> = names.map(|object| object.name.as_str()).collect();
     let size = names.len().div_ceil(CALLS).max(1);
@@ -217,14 +218,14 @@ mod tests {
             json!({"Names": ["c"], "IsInfra": true, "Pod": ""}),
             json!({"Names": null}),
         ];
-        let read: Vec<Object> = all.iter().flat_map(|entry| read(Kind::Container, entry)).collect();
+        let read: Vec<Object> = all.iter().flat_map(|entry| read(ObjectKind::Container, entry)).collect();
         let short: Vec<_> = read.iter().map(|o| (o.name.as_str(), o.session.as_deref(), o.with_pod)).collect();
         let expected =
             [(two[0].as_str(), Some("s"), false), ("b", None, false), (&infra, None, true), ("c", None, false)];
         assert_eq!(short, expected);
         let network = json!({"name": format!("{PLAN}-net"), "labels": labels});
-        assert_eq!(super::read(Kind::Network, &network)[0].session.as_deref(), Some("s"));
-        assert_eq!(super::read(Kind::Secret, &json!({"Name": "a\nb"}))[0].name, "a\nb");
+        assert_eq!(super::read(ObjectKind::Network, &network)[0].session.as_deref(), Some("s"));
+        assert_eq!(super::read(ObjectKind::Secret, &json!({"Name": "a\nb"}))[0].name, "a\nb");
     }
 
     /// `LABEL io.sandboxc.session=victim` in the Containerfile of any image.
@@ -234,7 +235,7 @@ mod tests {
         let labels = |unit: &str| json!({"io.sandboxc.session": "victim", "io.sandboxc.unit": unit});
         let labelled = |name: &str, unit: &str| {
             let entry = json!({"Names": [name], "Labels": labels(unit)});
-            let object = read(Kind::Container, &entry).remove(0);
+            let object = read(ObjectKind::Container, &entry).remove(0);
             (object.session, object.unit)
         };
         assert_eq!(labelled("postgres", &unit("0123456789ab")), (None, None));
@@ -248,7 +249,7 @@ mod tests {
     #[test]
     fn only_what_a_dead_runner_owned_is_left_over() {
         let object = |name: &str, session: Option<&str>| Object {
-            kind: Kind::Volume,
+            kind: ObjectKind::Volume,
             name: name.to_owned(),
             session: session.map(str::to_owned),
             unit: None,

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Waits until no podman call of the session is left. Ends `exec` and `logs` immediately, and the others when they take
 /// too long.
-pub fn settle(empty_dir: &Path) {
+pub fn await_calls(empty_dir: &Path) {
     // Without the directory, nothing can have been started in it.
     let Ok(directory) = File::open(empty_dir) else { return };
     let until = Instant::now() + PATIENCE;
@@ -67,7 +67,7 @@ mod tests {
         let mut other = std::process::Command::new("sleep").arg("30").current_dir(dir.path()).spawn().unwrap();
         assert!(calls(&File::open(dir.path()).unwrap()).is_empty());
         let start = Instant::now();
-        settle(dir.path());
+        await_calls(dir.path());
         assert!(start.elapsed() < PATIENCE && other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();

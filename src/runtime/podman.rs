@@ -19,7 +19,7 @@ use super::RuntimeError;
 use super::call::{Call, run};
 use super::host;
 use super::signals::Signals;
-use crate::emit::Podman as Version;
+use crate::emit::PodmanVersion as Version;
 use crate::emit::defaults::{self, CONF, CONF_VARIABLE, GLOBAL_ARGS, KEPT_VARIABLES};
 use crate::plan::Plan;
 

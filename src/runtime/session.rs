@@ -5,7 +5,7 @@ use std::thread;
 
 use super::RuntimeError;
 use super::cgroup::Cgroup;
-use super::conmon::{all_run, settle};
+use super::conmon::{all_run, await_cleanups};
 use super::ctrlog;
 use super::doctor::{FIX_IDS, FIX_LABEL};
 use super::fault::point;
@@ -265,7 +265,7 @@ impl<'a> Session<'a> {
         let has_network = self.plan.network.is_some();
         let (agent, forwarder, router) =
             (names.agent_container(), names.forwarder_container(), names.router_container());
-        settle(&[&agent, &forwarder, &router, &names.agent_infra, &names.router_infra]);
+        await_cleanups(&[&agent, &forwarder, &router, &names.agent_infra, &names.router_infra]);
         // Together with the volumes that the image declares for its container.
         let mut containers = vec!["rm", "--force", "--ignore", "--volumes", "--time", "0", &agent];
         let mut pods = vec![names.agent_pod.as_str()];

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::RuntimeError;
-use super::gc::{Scope, sweep};
+use super::gc::{Leftovers, sweep};
 use super::objects::{Object, list, plan_hash, remove};
 use super::podman::Podman;
 use super::process::Process;
@@ -34,7 +34,7 @@ pub fn stop(podman: &Podman, registry: &Registry, session: &str) -> Result<Stopp
     if let Some(record) = &alive {
         ask(registry, record)?;
     }
-    let swept = sweep(podman, registry, Scope::Session(session), false)?;
+    let swept = sweep(podman, registry, Leftovers::Session(session), false)?;
     if !swept.left.is_empty() {
         return Ok(Stopped::Left(swept.left));
     }

@@ -36,7 +36,7 @@ pub struct UserManager {
 
 /// The units of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Units {
+pub struct InstalledUnits {
     /// The unit that runs the command.
     pub agent: String,
     /// All services that Quadlet generates.
@@ -48,7 +48,7 @@ pub struct Units {
 /// File extensions of units that are not Quadlet's.
 const NATIVE: [&str; 3] = [".service", ".target", ".timer"];
 
-impl Units {
+impl InstalledUnits {
     /// Determines the units from the names of files in a session's directory.
     fn of<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
         let (mut services, mut native) = (Vec::new(), Vec::new());
@@ -91,9 +91,9 @@ impl UserManager {
     }
 
     /// Installs a session's files, whose paths begin with its name, and checks that systemd knows every service.
-    pub fn install(&self, session: &str, files: &[File]) -> Result<Units, RuntimeError> {
+    pub fn install(&self, session: &str, files: &[File]) -> Result<InstalledUnits, RuntimeError> {
         let names = files.iter().filter_map(|file| file.path.strip_prefix(session)?.strip_prefix('/'));
-        let units = Units::of(names.filter(|name| !name.contains('/')))
+        let units = InstalledUnits::of(names.filter(|name| !name.contains('/')))
             .ok_or_else(|| RuntimeError::Host("the files contain no unit for the agent".to_owned()))?;
         let place = self.place(session);
         check_place(&place)?;
@@ -123,7 +123,7 @@ impl UserManager {
     }
 
     /// Reloads systemd, checks the units, and starts the timers.
-    fn activate(&self, units: &Units, place: &Path) -> Result<(), RuntimeError> {
+    fn activate(&self, units: &InstalledUnits, place: &Path) -> Result<(), RuntimeError> {
         self.place_native(&units.native, place)?;
         Self::reload()?;
         Self::verify(units, place)?;
@@ -154,7 +154,7 @@ impl UserManager {
     }
 
     /// Stops a session and removes its units. Returns `None` if there is no session with that name.
-    pub fn uninstall(&self, session: &str) -> Result<Option<Units>, RuntimeError> {
+    pub fn uninstall(&self, session: &str) -> Result<Option<InstalledUnits>, RuntimeError> {
         let _turn = self.turn()?;
         let Some(units) = self.installed(session)? else { return Ok(None) };
         self.remove_native(units.native.iter().filter(|unit| !is_service(unit)))?;
@@ -174,7 +174,7 @@ impl UserManager {
     }
 
     /// The units of an installed session. A directory with that name that is not ours is an error.
-    pub fn installed(&self, session: &str) -> Result<Option<Units>, RuntimeError> {
+    pub fn installed(&self, session: &str) -> Result<Option<InstalledUnits>, RuntimeError> {
         let place = self.place(session);
         let doing = || RuntimeError::io(format!("reading {}", place.display()));
         match fs::symlink_metadata(&place) {
@@ -187,7 +187,7 @@ impl UserManager {
             names.extend(entry.map_err(doing())?.file_name().into_string());
         }
         let ours = names.iter().any(|name| name == review::FILE);
-        match Units::of(names.iter().map(String::as_str)).filter(|_| ours) {
+        match InstalledUnits::of(names.iter().map(String::as_str)).filter(|_| ours) {
             Some(units) => Ok(Some(units)),
             None => Err(RuntimeError::Host(format!("{} already exists and is not sandboxc's", place.display()))),
         }
@@ -211,7 +211,7 @@ impl UserManager {
     }
 
     /// Checks that systemd knows every service. A unit that Quadlet refuses simply does not exist.
-    fn verify(units: &Units, place: &Path) -> Result<(), RuntimeError> {
+    fn verify(units: &InstalledUnits, place: &Path) -> Result<(), RuntimeError> {
         for service in units.services.iter().chain(units.native_services()) {
             if !systemctl(&["cat", service])?.status.success() {
                 let elsewhere =

@@ -173,7 +173,7 @@ fn below(tree: &Tree, known: &BTreeSet<PathBuf>) -> (BTreeSet<PathBuf>, bool) {
             complete &= listing.complete;
             left -= listing.names.len();
             let inner = listing.names.into_keys().map(|name| path.join(name));
-            waiting.extend(inner.filter(|path| rules::place(path, false) != rules::Place::Skipped));
+            waiting.extend(inner.filter(|path| rules::treatment(path, false) != rules::Treatment::Skipped));
         }
     }
     (all, complete)

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use sandboxc::emit::Podman;
+use sandboxc::emit::PodmanVersion;
 
 use crate::generator::{Generator, agent_of, random_configs};
 use crate::harness::{code, podman, text};
 
 const EXAMPLES: [&str; 5] = ["minimal", "laptop", "ci", "full", "inspect"];
 
-fn installed_podman() -> Podman {
+fn installed_podman() -> PodmanVersion {
     podman(&["--version"]).parse().unwrap()
 }
 

@@ -12,7 +12,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, TestRunner};
 use sandboxc::config::ImageSource;
 use sandboxc::emit::tree;
-use sandboxc::plan::{Command as RunCommand, Keeper, Request, plan};
+use sandboxc::plan::{Command as RunCommand, Keeper, PlanRequest, plan};
 use sandboxc::source::Sourced;
 
 use crate::harness::{Sandbox, code, podman, router_image, text};
@@ -373,7 +373,7 @@ fn random_environments_and_arguments_arrive_byte_exact() {
         }
         let command = ["python3", "-c", program].map(str::to_owned).into_iter().chain(words.clone()).collect();
         let session = format!("q-bytes{round}");
-        let request = Request {
+        let request = PlanRequest {
             resolved: &resolved,
             session: &session,
             command: &RunCommand::Run(command),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use sandboxc::config::{Identity, Mount, Resolved, Selinux};
-use sandboxc::emit::{Podman, tree};
-use sandboxc::plan::{Command, Keeper, Request, plan};
+use sandboxc::config::{ExtraMount, Identity, Resolved, Selinux};
+use sandboxc::emit::{PodmanVersion, tree};
+use sandboxc::plan::{Command, Keeper, PlanRequest, plan};
 use sandboxc::source::{Place, Sourced};
 
 use crate::emit::{pod, stream};
@@ -15,8 +15,8 @@ fn the_size_of_shared_memory_is_in_what_kube_play_reads_and_named_as_a_gap() {
     let mut resolved = resolved();
     let conf = |resolved: &Resolved| {
         let plan = plan_of(resolved, &["true"]);
-        let compiled = tree::compile(&plan, Podman::FLOOR).unwrap();
-        let files = tree::tree(&plan, Podman::FLOOR, &compiled).unwrap();
+        let compiled = tree::compile(&plan, PodmanVersion::FLOOR).unwrap();
+        let files = tree::tree(&plan, PodmanVersion::FLOOR, &compiled).unwrap();
         let texts = ["containers.conf", "run.sh"].map(|name| files.iter().find(|file| file.path == name).unwrap());
         let line = |text: &str| text.lines().find(|line| line.starts_with("shm_size")).unwrap().to_owned();
         (texts.map(|file| line(&file.text)), compiled.stream.header.contains("#   shm_size: "))
@@ -25,7 +25,7 @@ fn the_size_of_shared_memory_is_in_what_kube_play_reads_and_named_as_a_gap() {
     resolved.limits.shm = Some(Sourced::built_in(1 << 30));
     assert_eq!(conf(&resolved), (["shm_size = \"1073741824\""; 2].map(str::to_owned), true));
     resolved.selinux = Sourced::built_in(Selinux::Type("a.process".to_owned()));
-    let files = tree::quadlet(&units_of(&resolved, &["true"]), Podman::FLOOR).unwrap();
+    let files = tree::quadlet(&units_of(&resolved, &["true"]), PodmanVersion::FLOOR).unwrap();
     assert!(files.iter().any(|file| file.text.contains("--tmpfs=/dev/shm:size=1073741824,")), "a tmpfs of its own");
 }
 
@@ -34,7 +34,7 @@ fn the_user_of_the_host_is_in_no_list_of_users() {
     let mut resolved = resolved();
     let file = |resolved: &Resolved, name: &str| {
         let plan = plan_of(resolved, &["true"]);
-        let files = tree::compile(&plan, Podman::FLOOR).unwrap().agent_files;
+        let files = tree::compile(&plan, PodmanVersion::FLOOR).unwrap().agent_files;
         files.iter().find(|file| file.name() == name).map(|file| file.text.clone())
     };
     let entry = |resolved: &Resolved| {
@@ -54,8 +54,12 @@ fn the_user_of_the_host_is_in_no_list_of_users() {
         assert_eq!(file(&resolved, "passwd").unwrap().lines().count(), 6);
     }
     // The config may bring a list of its own, and root keeps the image's.
-    resolved.mounts =
-        vec![Mount { source: "/srv/p".into(), target: "/etc/passwd".into(), read_only: true, from: Place::built_in() }];
+    resolved.mounts = vec![ExtraMount {
+        source: "/srv/p".into(),
+        target: "/etc/passwd".into(),
+        read_only: true,
+        from: Place::built_in(),
+    }];
     assert!(file(&resolved, "passwd").is_none() && file(&resolved, "group").is_some());
     resolved.identity = Sourced::built_in(Identity::Root);
     assert!(file(&resolved, "passwd").is_none() && file(&resolved, "group").is_none());
@@ -72,8 +76,8 @@ fn extra_ca_is_given_to_the_agent_where_nothing_is_inspected() {
     assert!(text.contains("SSL_CERT_FILE") && text.contains("mountPath: /etc/ssl/certs/ca-certificates.crt"), "{text}");
     let dir = Path::new("/run/user/1000/sandboxc/s");
     let (command, keeper) = (Command::Hold, Keeper::Runner(dir));
-    let request = Request { resolved: &resolved, session: "s", command: &command, attempt: 0, keeper };
-    let ours = tree::compile(&self::plan(request).unwrap(), Podman::FLOOR).unwrap().stream;
+    let request = PlanRequest { resolved: &resolved, session: "s", command: &command, attempt: 0, keeper };
+    let ours = tree::compile(&self::plan(request).unwrap(), PodmanVersion::FLOOR).unwrap().stream;
     assert!(ours.agent.pod.contains("path: /run/user/1000/sandboxc/s/agent\n"), "{}", ours.agent.pod);
     assert!(!ours.router.unwrap().pod.contains("sandboxc/s/router"), "the router decrypts nothing");
     resolved.identity = Sourced::built_in(Identity::Root);

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
-use sandboxc::config::{Identity, Mount, Resolved, Selinux, Workspace, survives_podman};
-use sandboxc::emit::{Podman, limit_gaps, tree, update_args};
-use sandboxc::plan::{Command, Keeper, PlanError, Request, plan};
+use sandboxc::config::{ExtraMount, Identity, Resolved, Selinux, Workspace, survives_podman};
+use sandboxc::emit::{PodmanVersion, limit_gaps, tree, update_args};
+use sandboxc::plan::{Command, Keeper, PlanError, PlanRequest, plan};
 use sandboxc::policy::{RequestRule, RuleSet};
 use sandboxc::source::{Place, Sourced};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::pods::filled;
 
 pub fn stream(resolved: &Resolved, command: &[&str]) -> String {
     let plan = plan_of(resolved, command);
-    tree::compile(&plan, Podman::FLOOR).unwrap().stream.text()
+    tree::compile(&plan, PodmanVersion::FLOOR).unwrap().stream.text()
 }
 
 /// The documents of a stream, by kind and name.
@@ -37,15 +37,20 @@ fn the_same_input_gives_the_same_bytes_and_another_session_other_names() {
     assert_eq!(stream(&resolved, &["true"]), stream(&resolved, &["true"]));
     let command = Command::Hold;
     let name = |session, attempt| {
-        plan(Request { resolved: &resolved, session, command: &command, attempt, keeper: Keeper::Applier })
+        plan(PlanRequest { resolved: &resolved, session, command: &command, attempt, keeper: Keeper::Applier })
             .unwrap()
             .names
             .agent_pod
     };
     let all: BTreeSet<String> = [name("a", 0), name("b", 0), name("a", 1)].into();
     assert_eq!(all.len(), 3);
-    let bad =
-        plan(Request { resolved: &resolved, session: "A b", command: &command, attempt: 0, keeper: Keeper::Applier });
+    let bad = plan(PlanRequest {
+        resolved: &resolved,
+        session: "A b",
+        command: &command,
+        attempt: 0,
+        keeper: Keeper::Applier,
+    });
     assert!(matches!(bad, Err(PlanError::BadSession(_))));
 }
 
@@ -95,8 +100,12 @@ fn services_are_locked_down_and_nothing_dangerous_is_ever_emitted() {
 fn a_tilde_inside_a_path_is_a_plain_character_in_a_manifest() {
     let mut resolved = resolved();
     resolved.workspace = Workspace::new("/srv/~me/~".into(), "/~/src~".into(), Place::built_in());
-    resolved.mounts =
-        vec![Mount { source: "/srv/~data".into(), target: "/~data".into(), read_only: true, from: Place::built_in() }];
+    resolved.mounts = vec![ExtraMount {
+        source: "/srv/~data".into(),
+        target: "/~data".into(),
+        read_only: true,
+        from: Place::built_in(),
+    }];
     let spec = pod(&stream(&resolved, &["true"]), "agent").spec.unwrap();
     let sources: Vec<String> =
         spec.volumes.unwrap().into_iter().filter_map(|volume| Some(volume.host_path?.path)).collect();
@@ -177,7 +186,7 @@ fn every_emitted_field_is_one_that_kube_play_honors() {
     let mut found = BTreeSet::new();
     for resolved in [resolved(), labeled] {
         let plan = filled(plan_of(&resolved, &["true"]));
-        for document in documents(&tree::compile(&plan, Podman::new(5, 5)).unwrap().stream.text()) {
+        for document in documents(&tree::compile(&plan, PodmanVersion::new(5, 5)).unwrap().stream.text()) {
             fields(&document, "", &mut found);
         }
     }
@@ -200,10 +209,15 @@ fn keys_and_certificates_come_from_secrets_or_from_the_sessions_directory() {
     }
     assert!(!others.contains("optional: true") && others.contains("optional: false"), "nothing starts without them");
     let dir = Path::new("/run/user/1000/sandboxc/s");
-    let request =
-        Request { resolved: &resolved, session: "s", command: &Command::Hold, attempt: 0, keeper: Keeper::Runner(dir) };
+    let request = PlanRequest {
+        resolved: &resolved,
+        session: "s",
+        command: &Command::Hold,
+        attempt: 0,
+        keeper: Keeper::Runner(dir),
+    };
     let plan = plan(request).unwrap();
-    let ours = tree::compile(&plan, Podman::FLOOR).unwrap().stream;
+    let ours = tree::compile(&plan, PodmanVersion::FLOOR).unwrap().stream;
     let (router, agent) = (ours.router.unwrap().pod, ours.agent.pod);
     assert!(router.contains("path: /run/user/1000/sandboxc/s/router\n"), "{router}");
     assert!(
@@ -222,20 +236,20 @@ fn limits_that_kube_play_cannot_keep_are_named_with_what_keeps_them() {
     resolved.limits.timeout = Some(Sourced::built_in(60));
     let plan = plan_of(&resolved, &["true"]);
     let gaps = |podman| limit_gaps(&plan, podman).iter().map(|gap| gap.limit).collect::<Vec<_>>();
-    assert_eq!(gaps(Podman::new(5, 4)), ["no swap", "pids_limit", "timeout"]);
-    assert_eq!(gaps(Podman::new(5, 5)), ["no swap", "timeout"]);
-    let header = tree::compile(&plan, Podman::FLOOR).unwrap().stream.header;
+    assert_eq!(gaps(PodmanVersion::new(5, 4)), ["no swap", "pids_limit", "timeout"]);
+    assert_eq!(gaps(PodmanVersion::new(5, 5)), ["no swap", "timeout"]);
+    let header = tree::compile(&plan, PodmanVersion::FLOOR).unwrap().stream.header;
     assert!(header.contains("pids_limit: kube play supports it since podman 5.5"), "{header}");
     let update = update_args(&plan.agent).concat().join(" ");
     assert!(update.contains("--pids-limit=64 --memory=536870912 --memory-swap=536870912"), "{update}");
-    let newer = tree::compile(&plan, Podman::new(5, 5)).unwrap().stream.agent.pod;
+    let newer = tree::compile(&plan, PodmanVersion::new(5, 5)).unwrap().stream.agent.pod;
     assert!(newer.contains("io.podman.annotations.pids-limit/agent"));
 }
 
 #[test]
 fn a_podman_below_the_floor_is_refused() {
     let plan = plan_of(&resolved(), &["true"]);
-    let error = tree::compile(&plan, Podman::new(5, 3)).unwrap_err().to_string();
+    let error = tree::compile(&plan, PodmanVersion::new(5, 3)).unwrap_err().to_string();
     assert!(error.contains("5.3") && error.contains("5.4"), "{error}");
 }
 
@@ -243,7 +257,7 @@ fn a_podman_below_the_floor_is_refused() {
 fn a_path_that_kube_play_would_split_is_refused() {
     let mut resolved = resolved();
     resolved.workspace.target = "/a:b".into();
-    let error = tree::compile(&plan_of(&resolved, &["true"]), Podman::FLOOR).unwrap_err().to_string();
+    let error = tree::compile(&plan_of(&resolved, &["true"]), PodmanVersion::FLOOR).unwrap_err().to_string();
     assert!(error.contains("/a:b") && error.contains("colon"), "{error}");
 }
 
@@ -251,7 +265,7 @@ fn a_path_that_kube_play_would_split_is_refused() {
 fn pods_come_right_after_the_header_and_files_at_the_end() {
     let kinds = |text: &str| documents(text).iter().map(|d| d["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
     let plan = plan_of(&resolved(), &["true"]);
-    let stream = tree::compile(&plan, Podman::FLOOR).unwrap().stream;
+    let stream = tree::compile(&plan, PodmanVersion::FLOOR).unwrap().stream;
     assert_eq!(kinds(&stream.text()), ["Pod", "Pod", "ConfigMap", "ConfigMap"]);
     let first = stream.text().lines().find(|line| !line.starts_with('#')).map(str::to_owned);
     assert_eq!(first.as_deref(), Some("apiVersion: v1"), "no document before it");
@@ -263,8 +277,8 @@ fn pods_come_right_after_the_header_and_files_at_the_end() {
 #[test]
 fn the_script_says_what_it_does_before_the_manifest_and_carries_that_once() {
     let plan = plan_of(&resolved(), &["true"]);
-    let compiled = tree::compile(&plan, Podman::FLOOR).unwrap();
-    let files = tree::tree(&plan, Podman::FLOOR, &compiled).unwrap();
+    let compiled = tree::compile(&plan, PodmanVersion::FLOOR).unwrap();
+    let files = tree::tree(&plan, PodmanVersion::FLOOR, &compiled).unwrap();
     let script = &files.iter().find(|file| file.path == "run.sh").unwrap().text;
     for (text, count) in [(compiled.stream.agent.files.as_str(), 1), ("kind: Pod\n", 2), ("set -eu\ndir=$1\n", 1)] {
         assert_eq!(script.matches(text).count(), count, "{text}");
@@ -282,7 +296,7 @@ fn the_break_glass_has_no_router_and_says_so() {
     let mut resolved = resolved();
     resolved.sandbox_enabled = Sourced::built_in(false);
     let plan = plan_of(&resolved, &["true"]);
-    let compiled = tree::compile(&plan, Podman::FLOOR).unwrap();
+    let compiled = tree::compile(&plan, PodmanVersion::FLOOR).unwrap();
     assert!(compiled.stream.router.is_none());
     assert!(compiled.stream.header.contains("THE NETWORK SANDBOX IS OFF"));
     assert!(!compiled.stream.agent.text().contains("gate"));

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sandboxc::config::{Inputs, Loaded, SHARED_HOME, load, private_home};
-use sandboxc::emit::{File, Podman, tree};
-use sandboxc::plan::{Command, Keeper, Plan, Request, plan};
+use sandboxc::emit::{File, PodmanVersion, tree};
+use sandboxc::plan::{Command, Keeper, Plan, PlanRequest, plan};
 
 pub const EXAMPLES: [&str; 5] = ["minimal", "laptop", "ci", "full", "inspect"];
 
@@ -58,12 +58,12 @@ fn planned_for(example: &str, keeper: Keeper<'_>) -> Plan {
     resolved.workspace.source = home;
     let words = resolved.command.iter().map(|word| word.value.clone()).collect();
     let command = Command::Run(words);
-    plan(Request { resolved: &resolved, session: "default", command: &command, attempt: 0, keeper }).unwrap()
+    plan(PlanRequest { resolved: &resolved, session: "default", command: &command, attempt: 0, keeper }).unwrap()
 }
 
 fn compiled(example: &str) -> Vec<File> {
     let plan = planned(example);
-    tree::tree(&plan, Podman::FLOOR, &tree::compile(&plan, Podman::FLOOR).unwrap()).unwrap()
+    tree::tree(&plan, PodmanVersion::FLOOR, &tree::compile(&plan, PodmanVersion::FLOOR).unwrap()).unwrap()
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn every_example_compiles_to_its_golden_tree() {
 #[test]
 fn every_example_compiles_to_its_golden_units() {
     for example in EXAMPLES {
-        let files = tree::quadlet(&planned_units(example), Podman::FLOOR).unwrap();
+        let files = tree::quadlet(&planned_units(example), PodmanVersion::FLOOR).unwrap();
         golden(&dir(example).join("quadlet"), &kept(example, files));
     }
 }

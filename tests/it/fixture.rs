@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use sandboxc::config::{Identity, ImageSource, Inputs, Limits, Resolved, SecretRefs, Selinux, Workspace, load};
-use sandboxc::plan::{Command, Keeper, Plan, Request, plan};
+use sandboxc::config::{Identity, ImageSource, Inputs, Resolved, ResourceLimits, SecretRefs, Selinux, Workspace, load};
+use sandboxc::plan::{Command, Keeper, Plan, PlanRequest, plan};
 use sandboxc::policy::{Policy, Rule, RuleId, RuleSet, parse_pattern};
 use sandboxc::source::{Place, Sourced};
 
@@ -47,7 +47,7 @@ pub fn resolved() -> Resolved {
             ..Policy::default()
         },
         sandbox_enabled: Sourced::built_in(true),
-        limits: Limits::default(),
+        limits: ResourceLimits::default(),
         user_namespaces: Sourced::built_in(false),
         schedule: None,
         home_volume: Sourced::built_in("sandboxc-home".to_owned()),
@@ -109,12 +109,12 @@ pub fn from_containerfile(text: &str) -> Sourced<ImageSource> {
 pub fn units_of(resolved: &Resolved, command: &[&str]) -> Plan {
     let command = Command::Run(command.iter().map(|&word| word.to_owned()).collect());
     let keeper = Keeper::Service(Some(Path::new("/srv/a server.yaml")));
-    plan(Request { resolved, session: "test", command: &command, attempt: 0, keeper }).unwrap()
+    plan(PlanRequest { resolved, session: "test", command: &command, attempt: 0, keeper }).unwrap()
 }
 
 /// Its plan for a command.
 #[allow(dead_code, reason = "the other suite plans units alone")]
 pub fn plan_of(resolved: &Resolved, command: &[&str]) -> Plan {
     let command = Command::Run(command.iter().map(|&word| word.to_owned()).collect());
-    plan(Request { resolved, session: "test", command: &command, attempt: 0, keeper: Keeper::Applier }).unwrap()
+    plan(PlanRequest { resolved, session: "test", command: &command, attempt: 0, keeper: Keeper::Applier }).unwrap()
 }

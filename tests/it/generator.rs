@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use sandboxc::config::Protected;
 use sandboxc::emit::quadlet::service_of;
-use sandboxc::emit::{File, Podman, tree};
+use sandboxc::emit::{File, PodmanVersion, tree};
 use sandboxc::plan::{Plan, trust};
 use sandboxc::source::{Place, Sourced};
 
@@ -138,7 +138,7 @@ fn plan_of_random(random: &Random) -> Plan {
     }
     resolved.workspace.source = PathBuf::from(&random.source);
     resolved.workspace.target = PathBuf::from(&random.target);
-    resolved.mounts = vec![sandboxc::config::Mount {
+    resolved.mounts = vec![sandboxc::config::ExtraMount {
         source: PathBuf::from(format!("/srv{}", random.source)),
         target: PathBuf::from(format!("/mnt{}", random.target)),
         read_only: true,
@@ -236,7 +236,7 @@ fn keeps_secrets(random: &Random, plan: &Plan, files: &[File], agent: &[String])
 }
 
 /// Random configs as units for a podman version; `check` returns the agent's service of a directory.
-pub fn random_configs(cases: u32, podman: Podman, scratch: &Path, check: impl Fn(&Path) -> String) {
+pub fn random_configs(cases: u32, podman: PodmanVersion, scratch: &Path, check: impl Fn(&Path) -> String) {
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let result = runner.run(&random(), |random| {
         let plan = plan_of_random(&random);

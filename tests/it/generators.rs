@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use sandboxc::emit::{Podman, tree};
+use sandboxc::emit::{PodmanVersion, tree};
 
 use crate::examples::{EXAMPLES, dir, planned_units};
 use crate::generator::{Generator, agent_of, random_configs, write};
@@ -26,7 +26,7 @@ fn folder() -> Option<&'static Path> {
 }
 
 /// The version that it reports.
-fn version(folder: &Path) -> Podman {
+fn version(folder: &Path) -> PodmanVersion {
     let output = Command::new(folder.join("ld.so"))
         .arg("--library-path")
         .args([folder, &folder.join("quadlet")])
@@ -40,14 +40,14 @@ fn version(folder: &Path) -> Podman {
 fn every_examples_units_pass_the_generator_of_a_second_podman() {
     let Some(folder) = folder() else { return };
     let (generator, version) = (Generator::unpacked(folder), version(folder));
-    assert!(version >= Podman::new(5, 8), "a second one, not the floor again: {version}");
+    assert!(version >= PodmanVersion::new(5, 8), "a second one, not the floor again: {version}");
     let scratch = tempfile::tempdir().unwrap();
     for example in EXAMPLES {
         // As committed, for the oldest version, and written for each podman up to this one.
         generator.check(&dir(example).join("quadlet/default"));
         for minor in 4..=8 {
             let out = scratch.path().join(format!("{example}-{minor}"));
-            write(&out, &tree::quadlet(&planned_units(example), Podman::new(5, minor)).unwrap());
+            write(&out, &tree::quadlet(&planned_units(example), PodmanVersion::new(5, minor)).unwrap());
             let agent = agent_of(generator.check(&out.join("default")));
             assert!(agent.contains("ExecStart="), "{example} 5.{minor}");
         }
@@ -58,7 +58,7 @@ fn every_examples_units_pass_the_generator_of_a_second_podman() {
 fn random_configs_pass_the_generator_of_a_second_podman_and_mean_what_was_planned() {
     let Some(folder) = folder() else { return };
     let (generator, scratch) = (Generator::unpacked(folder), tempfile::tempdir().unwrap());
-    for podman in [Podman::FLOOR, version(folder)] {
+    for podman in [PodmanVersion::FLOOR, version(folder)] {
         random_configs(60, podman, scratch.path(), |dir| agent_of(generator.check(dir)));
     }
 }

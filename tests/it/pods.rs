@@ -1,8 +1,8 @@
 //! Pods and containers of a plan: each field reaches each target, and a reviewer sees it.
 
-use sandboxc::config::{Identity, Limits};
+use sandboxc::config::{Identity, ResourceLimits};
 use sandboxc::emit::review::{self, Review};
-use sandboxc::emit::{File, Podman, posture_args, tree, update_args};
+use sandboxc::emit::{File, PodmanVersion, posture_args, tree, update_args};
 use sandboxc::plan::pod::{Container, Device, Label, MountOption, Proc, Seccomp};
 use sandboxc::plan::{Grant, GrantKind, Plan};
 use sandboxc::source::Sourced;
@@ -19,7 +19,8 @@ fn fill(container: &mut Container) {
     container.label = Label::Type("sandboxc_agent.process".to_owned());
     container.seccomp = Seccomp::Profile("/srv/profiles/agent.json".into());
     container.devices = vec![Device { path: "/dev/net/tun".into(), from: at("server.yaml", 7) }];
-    container.limits = Limits { timeout: of(60), memory: of(64 << 20), cpus: of(500), pids: of(32), shm: of(1 << 28) };
+    container.limits =
+        ResourceLimits { timeout: of(60), memory: of(64 << 20), cpus: of(500), pids: of(32), shm: of(1 << 28) };
     container.stop_timeout = 9;
     for mount in &mut container.mounts {
         mount.options = vec![MountOption::NoSuid, MountOption::NoDev];
@@ -41,7 +42,7 @@ pub fn filled(mut plan: Plan) -> Plan {
 #[test]
 fn a_manifest_carries_every_field_of_every_container() {
     let plan = filled(plan_of(&resolved(), &["true"]));
-    let stream = tree::compile(&plan, Podman::new(5, 5)).unwrap().stream;
+    let stream = tree::compile(&plan, PodmanVersion::new(5, 5)).unwrap().stream;
     for (text, roles) in
         [(stream.router.unwrap().pod, vec!["router"]), (stream.agent.pod, vec!["gate", "forwarder", "agent"])]
     {
@@ -71,7 +72,7 @@ fn a_manifest_carries_every_field_of_every_container() {
 #[test]
 fn units_carry_every_field_of_every_container() {
     let plan = filled(units_of(&resolved(), &["true"]));
-    let files = tree::quadlet(&plan, Podman::FLOOR).unwrap();
+    let files = tree::quadlet(&plan, PodmanVersion::FLOOR).unwrap();
     for role in ["router", "gate", "forwarder", "agent"] {
         let lines = unit(&files, &format!("-{role}.container"));
         let all = |key: &str| values(&lines, "Container", key);
@@ -103,7 +104,7 @@ fn units_carry_every_field_of_every_container() {
 fn a_mount_that_no_volume_line_carries_keeps_its_options() {
     let mut resolved = resolved();
     resolved.workspace.target = "/my src".into();
-    let files = tree::quadlet(&filled(units_of(&resolved, &["true"])), Podman::FLOOR).unwrap();
+    let files = tree::quadlet(&filled(units_of(&resolved, &["true"])), PodmanVersion::FLOOR).unwrap();
     let lines = unit(&files, "-agent.container");
     let args = values(&lines, "Container", "PodmanArgs");
     let mount = args.iter().find(|arg| arg.contains("type=bind")).unwrap();
@@ -147,7 +148,7 @@ fn limits_of_every_container_are_set_before_the_start() {
     for (call, end) in calls.iter().zip(ends) {
         assert!(call.starts_with("update --pids-limit=32 --memory=67108864") && call.ends_with(end), "{call}");
     }
-    let script = tree::tree(&plan, Podman::FLOOR, &tree::compile(&plan, Podman::FLOOR).unwrap()).unwrap();
+    let script = tree::tree(&plan, PodmanVersion::FLOOR, &tree::compile(&plan, PodmanVersion::FLOOR).unwrap()).unwrap();
     let script = &script.iter().find(|file| file.path == "run.sh").unwrap().text;
     assert!(calls.iter().all(|call| script.contains(&format!("podman {call} >/dev/null"))), "{script}");
 }
@@ -215,9 +216,9 @@ fn a_page_says_what_install_must_know() {
     let document = read(&review::file(&units_of(&resolved, &["true"])).unwrap());
     assert_eq!(document.materials.len(), 5);
     let agent = document.pods[1].containers.last().unwrap();
-    assert_eq!((agent.build, agent.user), (Some(review::Build::WithContext), 0));
+    assert_eq!((agent.build, agent.user), (Some(review::BuildKind::WithContext), 0));
     resolved.image = from_containerfile("FROM a\n");
     let document = read(&review::file(&units_of(&resolved, &["true"])).unwrap());
-    assert_eq!(document.pods[1].containers.last().unwrap().build, Some(review::Build::Alone));
+    assert_eq!(document.pods[1].containers.last().unwrap().build, Some(review::BuildKind::Alone));
     assert!(read(&review::file(&units_of(&crate::fixture::resolved(), &["true"])).unwrap()).materials.is_empty());
 }

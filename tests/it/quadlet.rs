@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use sandboxc::config::{Identity, Mount, Resolved};
+use sandboxc::config::{ExtraMount, Identity, Resolved};
 use sandboxc::emit::quadlet::keys::{self, KEYS};
 use sandboxc::emit::quadlet::service_of;
-use sandboxc::emit::{EmitError, File, Podman, tree};
+use sandboxc::emit::{EmitError, File, PodmanVersion, tree};
 use sandboxc::source::{Place, Sourced};
 
 use crate::fixture::{from_containerfile, from_registry, resolved, units_of};
@@ -15,7 +15,7 @@ use crate::quadlet_reader::{Line, expand, lines, quadlet_words, stripped, values
 
 const VERSIONS: [(u16, u16); 6] = [(5, 4), (5, 5), (5, 6), (5, 7), (5, 8), (6, 0)];
 
-pub fn files(resolved: &Resolved, command: &[&str], podman: Podman) -> Result<Vec<File>, EmitError> {
+pub fn files(resolved: &Resolved, command: &[&str], podman: PodmanVersion) -> Result<Vec<File>, EmitError> {
     tree::quadlet(&units_of(resolved, command), podman)
 }
 
@@ -41,7 +41,7 @@ fn limited() -> Resolved {
 #[test]
 fn all_units_are_in_one_directory_with_hashed_names_and_no_specifiers() {
     let plan = units_of(&resolved(), &["true"]);
-    let files = tree::quadlet(&plan, Podman::FLOOR).unwrap();
+    let files = tree::quadlet(&plan, PodmanVersion::FLOOR).unwrap();
     assert!(files.iter().all(|file| file.path.starts_with("test/")));
     let units: Vec<&File> = files.iter().filter(|file| is_unit(file)).collect();
     let roles: BTreeSet<String> =
@@ -62,7 +62,7 @@ fn all_units_are_in_one_directory_with_hashed_names_and_no_specifiers() {
 #[test]
 fn no_key_is_newer_than_the_podman_it_is_written_for() {
     for (major, minor) in VERSIONS {
-        let podman = Podman::new(major, minor);
+        let podman = PodmanVersion::new(major, minor);
         for file in files(&limited(), &["true"], podman).unwrap().iter().filter(|file| is_unit(file)) {
             for (group, key, _) in lines(&file.text) {
                 if ["Unit", "Service"].contains(&group.as_str()) {
@@ -73,7 +73,7 @@ fn no_key_is_newer_than_the_podman_it_is_written_for() {
             }
         }
     }
-    let error = files(&resolved(), &["true"], Podman::new(5, 3)).unwrap_err().to_string();
+    let error = files(&resolved(), &["true"], PodmanVersion::new(5, 3)).unwrap_err().to_string();
     assert!(error.contains("5.3") && error.contains("5.4"), "{error}");
 }
 
@@ -86,10 +86,10 @@ fn every_key_of_the_table_is_used_so_none_goes_stale() {
     let images = [resolved.image.clone(), from_registry(), from_containerfile("FROM a\n")];
     let all = images.into_iter().flat_map(|image| {
         resolved.image = image;
-        let each = |v: &(u16, u16)| files(&resolved, &["true"], Podman::new(v.0, v.1)).unwrap();
+        let each = |v: &(u16, u16)| files(&resolved, &["true"], PodmanVersion::new(v.0, v.1)).unwrap();
         VERSIONS.iter().flat_map(each).collect::<Vec<_>>()
     });
-    let filled = tree::quadlet(&filled(units_of(&limited(), &["true"])), Podman::FLOOR).unwrap();
+    let filled = tree::quadlet(&filled(units_of(&limited(), &["true"])), PodmanVersion::FLOOR).unwrap();
     let units = all
         .chain(filled)
         .filter(|file| is_unit(file) || [".timer", ".target"].iter().any(|kind| file.path.ends_with(kind)));
@@ -103,7 +103,8 @@ fn every_key_of_the_table_is_used_so_none_goes_stale() {
 #[test]
 fn limits_are_kept_with_keys_where_there_are_and_arguments_where_not() {
     for (version, memory) in [((5, 4), false), ((5, 5), true)] {
-        let agent = unit(&files(&limited(), &["true"], Podman::new(version.0, version.1)).unwrap(), "agent.container");
+        let agent =
+            unit(&files(&limited(), &["true"], PodmanVersion::new(version.0, version.1)).unwrap(), "agent.container");
         let args = values(&agent, "Container", "PodmanArgs");
         assert!(args.contains(&"--memory-swap=536870912") && args.contains(&"--cpus=1.500"), "{args:?}");
         assert_eq!(args.contains(&"--memory=536870912"), !memory);
@@ -117,7 +118,7 @@ fn limits_are_kept_with_keys_where_there_are_and_arguments_where_not() {
 fn both_identities_have_exactly_their_capabilities() {
     let mut resolved = resolved();
     let seen = |resolved: &Resolved| {
-        let files = files(resolved, &["true"], Podman::FLOOR).unwrap();
+        let files = files(resolved, &["true"], PodmanVersion::FLOOR).unwrap();
         let (agent, pod) = (unit(&files, "agent.container"), unit(&files, "agent.pod"));
         let get = |key: &str| values(&agent, "Container", key).join(" ");
         assert_eq!((get("DropCapability").as_str(), get("NoNewPrivileges").as_str()), ("all", "true"));
@@ -132,7 +133,7 @@ fn both_identities_have_exactly_their_capabilities() {
 
 #[test]
 fn services_are_locked_down() {
-    let files = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
+    let files = files(&resolved(), &["true"], PodmanVersion::FLOOR).unwrap();
     for role in ["router", "gate", "forwarder"] {
         let service = unit(&files, &format!("{role}.container"));
         let get = |key: &str| values(&service, "Container", key).join(" ");
@@ -165,7 +166,7 @@ fn services_are_locked_down() {
 
 #[test]
 fn router_before_pod_before_gate_before_forwarder_before_agent_and_all_end_with_it() {
-    let files = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
+    let files = files(&resolved(), &["true"], PodmanVersion::FLOOR).unwrap();
     let after = |end: &str| values(&unit(&files, end), "Unit", "After").join(" ");
     let role = |text: &str, role: &str| text.contains(&format!("-{role}.service"));
     assert!(role(&after("agent.pod"), "router"));
@@ -186,7 +187,7 @@ fn router_before_pod_before_gate_before_forwarder_before_agent_and_all_end_with_
 fn the_break_glass_has_no_router_and_says_so() {
     let mut resolved = resolved();
     resolved.sandbox_enabled = Sourced::built_in(false);
-    let files = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    let files = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
     assert_eq!(files.iter().filter(|file| is_unit(file)).count(), 4);
     let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
     assert!(agent.text.contains("THE NETWORK SANDBOX IS OFF"));
@@ -194,7 +195,7 @@ fn the_break_glass_has_no_router_and_says_so() {
 
 #[test]
 fn a_target_starts_and_stops_all() {
-    let files = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
+    let files = files(&resolved(), &["true"], PodmanVersion::FLOOR).unwrap();
     let target = files.iter().find(|file| file.path.ends_with(".target")).unwrap();
     let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
     assert_eq!(values(&lines(&target.text), "Unit", "BindsTo"), [service_of(agent.name()).unwrap()]);
@@ -205,7 +206,7 @@ fn a_target_starts_and_stops_all() {
 fn a_schedule_becomes_a_timer_of_the_agent() {
     let mut resolved = resolved();
     resolved.schedule = Some(Sourced::built_in("Mon..Fri 03:00".to_owned()));
-    let files = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    let files = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
     let timer = unit(&files, "agent.timer");
     assert_eq!(values(&timer, "Timer", "OnCalendar"), ["Mon..Fri 03:00"]);
     let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
@@ -218,9 +219,13 @@ fn paths_in_units_are_never_split() {
     let mut resolved = resolved();
     resolved.workspace.source = "/srv/a:b, \"c\" %h $x\\".into();
     resolved.workspace.target = "/w:x".into();
-    resolved.mounts =
-        vec![Mount { source: "/srv/plain".into(), target: "/plain".into(), read_only: true, from: Place::built_in() }];
-    let files = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    resolved.mounts = vec![ExtraMount {
+        source: "/srv/plain".into(),
+        target: "/plain".into(),
+        read_only: true,
+        from: Place::built_in(),
+    }];
+    let files = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
     let (agent, pins) = (unit(&files, "agent.container"), unit(&files, "-mounts.service"));
     let dir = format!("%t/{}", values(&pins, "Service", "RuntimeDirectory")[0]);
     assert!(values(&agent, "Container", "Volume").contains(&format!("{dir}/mount-0:/plain:ro,nosuid,nodev").as_str()));
@@ -240,7 +245,7 @@ fn paths_in_units_are_never_split() {
 //
 #[test]
 fn units_leave_the_labels_of_the_hosts_files_alone() {
-    let agent = unit(&files(&resolved(), &["true"], Podman::FLOOR).unwrap(), "agent.container");
+    let agent = unit(&files(&resolved(), &["true"], PodmanVersion::FLOOR).unwrap(), "agent.container");
     assert_eq!(values(&agent, "Container", "SecurityLabelDisable"), ["true"]);
     for volume in values(&agent, "Container", "Volume") {
         let options = volume.split(':').nth(2).unwrap_or("");
@@ -254,7 +259,7 @@ fn a_tilde_inside_a_path_is_a_plain_character_in_units() {
     let mut resolved = resolved();
     resolved.workspace.source = "/srv/~me/~".into();
     resolved.workspace.target = "/~/src~".into();
-    let files = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    let files = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
     let (agent, pins) = (unit(&files, "agent.container"), unit(&files, "-mounts.service"));
     assert_eq!(values(&agent, "Container", "WorkingDir"), ["/~/src~"]);
     let args = values(&agent, "Container", "PodmanArgs");
@@ -285,7 +290,7 @@ fn quotes_backslashes_and_spaces_of_a_unit_arrive() {
     for (index, value) in values.iter().enumerate() {
         resolved.env.insert(format!("V{index}"), Sourced::built_in((*value).to_owned()));
     }
-    let (env, command) = arriving(&files(&resolved, &[&["cmd"], &values[..]].concat(), Podman::FLOOR).unwrap());
+    let (env, command) = arriving(&files(&resolved, &[&["cmd"], &values[..]].concat(), PodmanVersion::FLOOR).unwrap());
     for (index, value) in values.iter().enumerate() {
         assert!(env.contains(&(format!("V{index}"), (*value).to_owned())), "{value:?} in {env:?}");
         assert_eq!(command[index + 1], *value);
@@ -296,13 +301,13 @@ fn quotes_backslashes_and_spaces_of_a_unit_arrive() {
 fn what_no_unit_carries_is_refused_not_cut() {
     let mut resolved = resolved();
     resolved.env.insert("V".to_owned(), Sourced::built_in("\u{80}\n".to_owned()));
-    let error = files(&resolved, &["true"], Podman::FLOOR).unwrap_err().to_string();
+    let error = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap_err().to_string();
     assert!(error.contains("variable V"), "{error}");
     resolved.env.clear();
     resolved.workspace.target = "/a\nb".into();
-    assert!(files(&resolved, &["true"], Podman::FLOOR).is_err());
+    assert!(files(&resolved, &["true"], PodmanVersion::FLOOR).is_err());
     let long = "x".repeat(140_000);
-    let error = files(&crate::fixture::resolved(), &["echo", &long], Podman::FLOOR).unwrap_err().to_string();
+    let error = files(&crate::fixture::resolved(), &["echo", &long], PodmanVersion::FLOOR).unwrap_err().to_string();
     assert!(error.contains("128 KiB"), "{error}");
 }
 
@@ -315,7 +320,7 @@ proptest! {
         prop_assume!(!value.contains('\0') && !word.contains('\0'));
         let mut resolved = resolved();
         resolved.env.insert("V".to_owned(), Sourced::built_in(value.clone()));
-        let files = match files(&resolved, &["cmd", &word, "", "end"], Podman::FLOOR) {
+        let files = match files(&resolved, &["cmd", &word, "", "end"], PodmanVersion::FLOOR) {
             Ok(files) => files,
             Err(error) => {
                 prop_assert!(value.contains(['\n', '\r']), "{}", error);

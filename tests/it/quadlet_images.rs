@@ -1,6 +1,6 @@
 //! Units that bring images.
 
-use sandboxc::emit::{File, Podman};
+use sandboxc::emit::{File, PodmanVersion};
 use sandboxc::source::Sourced;
 
 use crate::fixture::{from_containerfile, from_registry, resolved};
@@ -15,7 +15,7 @@ fn has_kind(file: &File, kind: &str) -> bool {
 fn the_repos_image_is_built_from_the_reviewed_copy_and_only_where_it_is_missing() {
     let mut resolved = resolved();
     resolved.image = from_containerfile("FROM localhost/base:1\nRUN true\n");
-    let reviewed = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    let reviewed = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
     let build = reviewed.iter().find(|file| file.path.ends_with("-image.build")).unwrap();
     let read = lines(&build.text);
     assert_eq!(values(&read, "Build", "ImageTag"), ["localhost/sandboxc-repo:0123456789ab"]);
@@ -34,7 +34,7 @@ fn the_repos_image_is_built_from_the_reviewed_copy_and_only_where_it_is_missing(
     assert_eq!(image(&reviewed), [build.name(), "never"]);
     // What copies files of the repo is built by a person, who has them.
     resolved.image = from_containerfile("FROM localhost/base:1\nCOPY tools /tools\n");
-    let copies = files(&resolved, &["true"], Podman::FLOOR).unwrap();
+    let copies = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
     assert!(!copies.iter().any(|file| has_kind(file, ".build") || file.path.contains("/image/")));
     assert_eq!(image(&copies), ["localhost/sandboxc-repo:0123456789ab", "never"]);
 }
@@ -44,8 +44,8 @@ fn a_registry_is_asked_only_for_an_image_that_is_missing() {
     let mut resolved = resolved();
     resolved.image = from_registry();
     resolved.router_image = Sourced::built_in("registry.example.com/router:1".to_owned());
-    let old = files(&resolved, &["true"], Podman::new(5, 5)).unwrap();
-    let new = files(&resolved, &["true"], Podman::new(5, 6)).unwrap();
+    let old = files(&resolved, &["true"], PodmanVersion::new(5, 5)).unwrap();
+    let new = files(&resolved, &["true"], PodmanVersion::new(5, 6)).unwrap();
     for (role, unit_of_image) in [("agent", "image"), ("router", "router-image"), ("gate", "router-image")] {
         let (before, after) = (unit(&old, &format!("{role}.container")), unit(&new, &format!("{role}.container")));
         assert_eq!(values(&before, "Container", "Pull"), ["missing"], "{role}");

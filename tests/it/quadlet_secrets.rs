@@ -1,7 +1,7 @@
 //! Units of a sandbox with secrets: who gets what, and for how long.
 
 use sandboxc::config::{Protected, Resolved};
-use sandboxc::emit::Podman;
+use sandboxc::emit::PodmanVersion;
 use sandboxc::plan::config_hash;
 use sandboxc::source::{Place, Sourced};
 
@@ -11,7 +11,7 @@ use crate::quadlet_reader::{lines, values};
 
 #[test]
 fn secrets_are_in_a_directory_in_memory_that_a_service_fills_and_systemd_removes() {
-    let files = files(&with_secrets(), &["cmd", "a b"], Podman::FLOOR).unwrap();
+    let files = files(&with_secrets(), &["cmd", "a b"], PodmanVersion::FLOOR).unwrap();
     let service = files.iter().find(|file| file.path.ends_with("-materials.service")).unwrap();
     let keeper = lines(&service.text);
     let get = |key: &str| values(&keeper, "Service", key).join("|");
@@ -43,7 +43,7 @@ fn secrets_are_in_a_directory_in_memory_that_a_service_fills_and_systemd_removes
 /// Without secrets, there is no such service, and units only contain the parts that are needed.
 #[test]
 fn a_service_for_secrets_is_there_only_where_there_are_some() {
-    let none = files(&resolved(), &["true"], Podman::FLOOR).unwrap();
+    let none = files(&resolved(), &["true"], PodmanVersion::FLOOR).unwrap();
     assert!(none.iter().all(|file| !file.path.ends_with("-materials.service")));
     assert!(!none.iter().any(|file| file.text.contains("sandboxc secrets")));
     let mut off = with_secrets();
@@ -51,7 +51,7 @@ fn a_service_for_secrets_is_there_only_where_there_are_some() {
     off.sandbox_enabled = Sourced::built_in(false);
     off.secrets.masked.clear();
     off.secrets.aws.clear();
-    let plain = files(&off, &["true"], Podman::FLOOR).unwrap();
+    let plain = files(&off, &["true"], PodmanVersion::FLOOR).unwrap();
     let agent = unit(&plain, "agent.container");
     let secret = |volume: &&&str| volume.starts_with("%t") && !volume.contains("-mounts/");
     assert_eq!(values(&agent, "Container", "Volume").iter().filter(secret).count(), 1);
@@ -63,7 +63,7 @@ fn a_service_for_secrets_is_there_only_where_there_are_some() {
 fn a_service_brings_extra_ca_to_the_agent_alone() {
     let mut trusting = resolved();
     trusting.extra_ca = Some(Sourced::built_in("a certificate".to_owned()));
-    let files = files(&trusting, &["true"], Podman::FLOOR).unwrap();
+    let files = files(&trusting, &["true"], PodmanVersion::FLOOR).unwrap();
     let (agent, router) = (unit(&files, "agent.container"), unit(&files, "router.container"));
     let is_keeper = |unit: &&&str| unit.ends_with("-materials.service");
     assert_eq!(values(&agent, "Unit", "Requires").iter().filter(is_keeper).count(), 1);

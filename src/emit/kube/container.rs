@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::config::Limits;
+use crate::config::ResourceLimits;
 use crate::plan::pod::{Container, EnvValue, Label, Proc, Pull, Seccomp};
 use crate::plan::{MaterialStore, Part};
 use crate::source::Sourced;
 
-use super::{EmitError, Maker, Podman, path_text};
+use super::{EmitError, Maker, PodmanVersion, path_text};
 
 impl Maker<'_> {
     pub(super) fn container(self, container: &Container) -> Result<Document, EmitError> {
@@ -97,7 +97,7 @@ impl Maker<'_> {
 }
 
 /// What a container has no field for (libpod `annotations.go`).
-pub(super) fn annotations(container: &Container, podman: Podman) -> Result<Vec<(String, String)>, EmitError> {
+pub(super) fn annotations(container: &Container, podman: PodmanVersion) -> Result<Vec<(String, String)>, EmitError> {
     let name = container.role.word();
     let mut all = Vec::new();
     let mut add = |key: &str, value: &str| all.push((format!("io.podman.annotations.{key}/{name}"), value.to_owned()));
@@ -153,9 +153,9 @@ fn literal(word: &str) -> String {
     word.replace('$', "$$")
 }
 
-fn resources(limits: &Limits) -> Option<ResourceRequirements> {
+fn resources(limits: &ResourceLimits) -> Option<ResourceRequirements> {
     // The pids limit is an annotation, and whoever plays the stream enforces the timeout.
-    let Limits { timeout: _, memory, cpus, pids: _, shm: _ } = limits;
+    let ResourceLimits { timeout: _, memory, cpus, pids: _, shm: _ } = limits;
     let memory = memory.as_ref().map(|memory| ("memory", memory.value.to_string()));
     let cpus = cpus.as_ref().map(|cpus| ("cpu", format!("{}m", cpus.value)));
     let limits: BTreeMap<String, Quantity> =

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::syntax::{Syntax, encode, json_words};
 use super::unit::{Relations, path_text, quadlet};
-use super::writer::Writer;
+use super::writer::UnitWriter;
 use super::{EmitError, File, Maker, Pairs, global_args};
-use crate::config::Limits;
+use crate::config::ResourceLimits;
 use crate::emit::defaults;
 use crate::plan::pod::{Ceiling, Container, Device, Dns, EnvValue, Label, Pod, Proc, Pull, Seccomp};
 use crate::source::Sourced;
@@ -106,7 +106,7 @@ impl Maker<'_> {
             stop_timeout,
             ready,
         } = container;
-        let mut w = Writer::new(self.podman, comment);
+        let mut w = UnitWriter::new(self.podman, comment);
         relations.write(&mut w)?;
         w.group("Container");
         w.set("ContainerName", name)?;
@@ -157,7 +157,7 @@ impl Maker<'_> {
     }
 }
 
-fn entrypoint(w: &mut Writer, argv: &[String]) -> Result<(), EmitError> {
+fn entrypoint(w: &mut UnitWriter, argv: &[String]) -> Result<(), EmitError> {
     let command = json_words(argv);
     if command.len() > LONGEST_ARGUMENT {
         return Err(EmitError::CannotKeep {
@@ -168,7 +168,7 @@ fn entrypoint(w: &mut Writer, argv: &[String]) -> Result<(), EmitError> {
     w.set("Entrypoint", &command)
 }
 
-fn confinement(w: &mut Writer, label: &Label, seccomp: &Seccomp, proc: Proc) -> Result<(), EmitError> {
+fn confinement(w: &mut UnitWriter, label: &Label, seccomp: &Seccomp, proc: Proc) -> Result<(), EmitError> {
     match label {
         Label::Confined => {}
         Label::Disabled => w.flag("SecurityLabelDisable", true)?,
@@ -186,7 +186,7 @@ fn confinement(w: &mut Writer, label: &Label, seccomp: &Seccomp, proc: Proc) -> 
 }
 
 impl Standing<'_> {
-    fn write(&self, w: &mut Writer) -> Result<(), EmitError> {
+    fn write(&self, w: &mut UnitWriter) -> Result<(), EmitError> {
         match self {
             Self::Pod(pod) => {
                 w.set("Pod", pod)?;
@@ -217,7 +217,11 @@ impl Standing<'_> {
 
 /// Lines for the variables that a unit file can contain; the others are in files. The host's proxy variables and the
 /// rest of its environment stay out, even if the user's containers.conf says `env_host`.
-fn environment(w: &mut Writer, env: &BTreeMap<String, Sourced<EnvValue>>, files: &[HostFile]) -> Result<(), EmitError> {
+fn environment(
+    w: &mut UnitWriter,
+    env: &BTreeMap<String, Sourced<EnvValue>>,
+    files: &[HostFile],
+) -> Result<(), EmitError> {
     for (name, value) in env {
         match &value.value {
             EnvValue::Text(text) if env_fits(text) => w.set("Environment", &format!("{name}={text}"))?,
@@ -260,7 +264,7 @@ fn env_fits(value: &str) -> bool {
     encode(Syntax::Exec, &format!("X={value}")).is_ok()
 }
 
-fn write_device(w: &mut Writer, device: &Device) -> Result<(), EmitError> {
+fn write_device(w: &mut UnitWriter, device: &Device) -> Result<(), EmitError> {
     let Device { path, from: _ } = device;
     let text = path_text(path)?;
     if text.contains(':') {
@@ -273,9 +277,9 @@ fn write_device(w: &mut Writer, device: &Device) -> Result<(), EmitError> {
 }
 
 /// Writes the limits that podman enforces, and returns the timeout in seconds, which systemd enforces.
-fn write_limits(w: &mut Writer, limits: &Limits) -> Result<Option<u64>, EmitError> {
+fn write_limits(w: &mut UnitWriter, limits: &ResourceLimits) -> Result<Option<u64>, EmitError> {
     // The pod's unit says the size of `/dev/shm`.
-    let Limits { timeout, memory, cpus, pids, shm: _ } = limits;
+    let ResourceLimits { timeout, memory, cpus, pids, shm: _ } = limits;
     if let Some(memory) = memory.as_ref().map(|memory| memory.value) {
         w.set_or_arg("Memory", &memory.to_string(), "--memory")?;
         // A limit equal to the memory limit means no swap (podman-run(1)).
@@ -292,7 +296,7 @@ fn write_limits(w: &mut Writer, limits: &Limits) -> Result<Option<u64>, EmitErro
 
 /// systemd's own limits of the service, which the container is part of. Without the controllers, they have no effect,
 /// while podman's limits would prevent the start.
-fn write_ceiling(w: &mut Writer, ceiling: Ceiling) -> Result<(), EmitError> {
+fn write_ceiling(w: &mut UnitWriter, ceiling: Ceiling) -> Result<(), EmitError> {
     let Ceiling { memory, cpus, pids } = ceiling;
     w.set("MemoryMax", &memory.to_string())?;
     w.set("MemorySwapMax", "0")?;
@@ -303,7 +307,7 @@ fn write_ceiling(w: &mut Writer, ceiling: Ceiling) -> Result<(), EmitError> {
 }
 
 impl Service {
-    fn write(&self, w: &mut Writer, ready: Option<&str>, run_timeout: Option<u64>) -> Result<(), EmitError> {
+    fn write(&self, w: &mut UnitWriter, ready: Option<&str>, run_timeout: Option<u64>) -> Result<(), EmitError> {
         w.group("Service");
         if self.oneshot {
             w.set("Type", "oneshot")?;

@@ -3,13 +3,13 @@
 
 use super::container::Image;
 use super::unit::{Relations, quadlet};
-use super::writer::Writer;
+use super::writer::UnitWriter;
 use super::{EmitError, File, Maker, global_args};
 use crate::config::ImageSource;
-use crate::emit::{Podman, defaults};
+use crate::emit::{PodmanVersion, defaults};
 
 /// The first podman whose `.image` units can skip the pull of an existing image (`Policy=`).
-const POLICY_SINCE: Podman = Podman::new(5, 6);
+const POLICY_SINCE: PodmanVersion = PodmanVersion::new(5, 6);
 
 /// The timeout of a build or a pull, in seconds.
 const START_TIMEOUT: u32 = 1800;
@@ -37,7 +37,7 @@ impl Maker<'_> {
         if reference.starts_with("localhost/") || self.podman < POLICY_SINCE {
             return Ok((Image::Reference, Vec::new()));
         }
-        let mut w = Writer::new(self.podman, "");
+        let mut w = UnitWriter::new(self.podman, "");
         // Checked again at each start, since the image may have been removed.
         self.relations("Image", &self.refusers(), &[]).write(&mut w)?;
         w.group("Image");
@@ -54,7 +54,7 @@ impl Maker<'_> {
         let tag = reference.rsplit(['/', ':']).next().unwrap_or_default();
         let copy = File::new(format!("{CONTEXT}/{tag}.containerfile"), text);
         let conf = File::new(format!("{CONTEXT}.{}", defaults::CONF), defaults::for_builds());
-        let mut w = Writer::new(self.podman, "");
+        let mut w = UnitWriter::new(self.podman, "");
         let relations: Relations = self.relations("Image", &self.refusers(), &[]);
         relations.write(&mut w)?;
         w.group("Build");

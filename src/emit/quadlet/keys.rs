@@ -4,29 +4,29 @@
 //! The versions were computed from `pkg/systemd/quadlet/quadlet.go` of every podman tag.
 
 use super::syntax::Syntax;
-use crate::emit::Podman;
+use crate::emit::PodmanVersion;
 
 /// A key of a group.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct UnitKey {
     /// `Container`, `Pod`, …
     pub group: &'static str,
     /// Its name.
     pub name: &'static str,
     /// The first podman that knows it.
-    pub since: Podman,
+    pub since: PodmanVersion,
     /// How it is parsed.
     pub syntax: Syntax,
 }
 
-const fn key(group: &'static str, name: &'static str, since: (u16, u16), syntax: Syntax) -> Key {
-    Key { group, name, since: Podman::new(since.0, since.1), syntax }
+const fn key(group: &'static str, name: &'static str, since: (u16, u16), syntax: Syntax) -> UnitKey {
+    UnitKey { group, name, since: PodmanVersion::new(since.0, since.1), syntax }
 }
 
 use Syntax::{Exec, Native, Raw, Stripped, Strv};
 
 /// All keys that the writer may use.
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[UnitKey] = &[
     key("Container", "AddCapability", (4, 4), Strv),
     key("Container", "AddDevice", (4, 4), Strv),
     key("Container", "ContainerName", (4, 4), Stripped),
@@ -98,6 +98,6 @@ pub const KEYS: &[Key] = &[
 pub const NATIVE: [&str; 3] = ["Unit", "Service", "Timer"];
 
 /// Looks a key up.
-pub fn find(group: &str, name: &str) -> Option<&'static Key> {
+pub fn find(group: &str, name: &str) -> Option<&'static UnitKey> {
     KEYS.iter().find(|key| key.group == group && key.name == name)
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::container::HostFile;
 use super::pin::PIN_ROLE;
 use super::unit::{Relations, path_text};
-use super::writer::{Word, Writer};
+use super::writer::{UnitWriter, Word};
 use super::{EmitError, File, HELD_IN, Maker};
 use crate::config::OVERRIDES;
 use crate::plan::{MaterialStore, Origin, Part, trust};
@@ -48,7 +48,7 @@ impl Maker<'_> {
     /// The service. A restart of the agent also restarts it, so that each run has its own surrogates.
     pub(super) fn materials(&self) -> Result<Option<File>, EmitError> {
         let Some(origin) = self.origin()? else { return Ok(None) };
-        let mut w = Writer::new(self.podman, "");
+        let mut w = UnitWriter::new(self.podman, "");
         let relations = Relations { part_of: Some(self.units.agent()), ..self.relations("Keys and secrets", &[], &[]) };
         relations.write(&mut w)?;
         w.group("Service");

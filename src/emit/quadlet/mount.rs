@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::syntax::csv_field;
 use super::unit::path_text;
-use super::writer::Writer;
+use super::writer::UnitWriter;
 use super::{EmitError, Maker};
 use crate::plan::pod::{MaterialSet, Mount, MountOption, Source};
 use crate::plan::trust;
@@ -19,13 +19,13 @@ enum Bind {
 
 impl Maker<'_> {
     /// Named volumes come first, since other mounts may be inside them.
-    pub(super) fn write_mounts(&self, w: &mut Writer, mounts: &[Mount]) -> Result<(), EmitError> {
+    pub(super) fn write_mounts(&self, w: &mut UnitWriter, mounts: &[Mount]) -> Result<(), EmitError> {
         let (volumes, binds): (Vec<_>, Vec<_>) =
             mounts.iter().partition(|mount| matches!(mount.source, Source::Volume(_)));
         volumes.into_iter().chain(binds).try_for_each(|mount| self.write_mount(w, mount))
     }
 
-    fn write_mount(&self, w: &mut Writer, mount: &Mount) -> Result<(), EmitError> {
+    fn write_mount(&self, w: &mut UnitWriter, mount: &Mount) -> Result<(), EmitError> {
         let Mount { name, source, target, read_only, relabel, options, from: _ } = mount;
         let target = path_text(target)?;
         let options = Options { read_only: *read_only, relabel: *relabel, more: options };
@@ -73,7 +73,7 @@ impl Options<'_> {
 impl Bind {
     /// `Volume=` splits at colons, trims, and generates a `RequiresMountsFor=` that breaks at spaces (before 5.8). So
     /// any path that is not plain becomes a `--mount` argument of podman, which is parsed as CSV.
-    fn write(&self, w: &mut Writer, target: &str, options: Options<'_>) -> Result<(), EmitError> {
+    fn write(&self, w: &mut UnitWriter, target: &str, options: Options<'_>) -> Result<(), EmitError> {
         let plain = |c: char| c.is_alphanumeric() && c != '\u{80}' || "/._-+@=".contains(c);
         let words = options.words();
         let (Self::Path(source) | Self::Runtime(source)) = self;
@@ -94,7 +94,7 @@ impl Bind {
 }
 
 /// `Volume=` for a named volume's unit. Its target must not be split or trimmed.
-fn volume(w: &mut Writer, unit: &str, target: &str, options: Options<'_>) -> Result<(), EmitError> {
+fn volume(w: &mut UnitWriter, unit: &str, target: &str, options: Options<'_>) -> Result<(), EmitError> {
     if target.contains(':') {
         return Err(EmitError::CannotKeep {
             what: format!("the path {target}"),

@@ -6,7 +6,7 @@
 //! point.
 
 use super::unit::Relations;
-use super::writer::{Word, Writer};
+use super::writer::{UnitWriter, Word};
 use super::{EmitError, File, HELD_IN, Maker};
 use crate::emit::{defaults, pin};
 
@@ -24,7 +24,7 @@ impl Maker<'_> {
 
     /// The service.
     pub(super) fn pins(&self) -> Result<File, EmitError> {
-        let mut w = Writer::new(self.podman, "");
+        let mut w = UnitWriter::new(self.podman, "");
         let relations = Relations { part_of: Some(self.units.agent()), ..self.relations("Mounts", &[], &[]) };
         relations.write(&mut w)?;
         w.group("Service");

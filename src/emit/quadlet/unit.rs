@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::writer::Writer;
+use super::writer::UnitWriter;
 use super::{Maker, global_args};
-use crate::emit::{EmitError, Podman, defaults};
+use crate::emit::{EmitError, PodmanVersion, defaults};
 use crate::plan::pod::{Dns, Pod};
 
 /// The `[Unit]` section. Every unit except the agent's stops when no active unit requires it.
@@ -23,7 +23,7 @@ pub struct Relations {
 }
 
 impl Relations {
-    pub(super) fn write(&self, w: &mut Writer) -> Result<(), EmitError> {
+    pub(super) fn write(&self, w: &mut UnitWriter) -> Result<(), EmitError> {
         w.group("Unit");
         w.set("Description", &self.description)?;
         for service in &self.requires {
@@ -48,13 +48,13 @@ impl Relations {
 
 /// A part starts and stops with the agent's unit, so only that unit's start limit counts. Otherwise six starts within
 /// ten seconds would fail at a part, as a failed dependency.
-fn no_start_limit(w: &mut Writer) -> Result<(), EmitError> {
+fn no_start_limit(w: &mut UnitWriter) -> Result<(), EmitError> {
     w.set("StartLimitIntervalSec", "0")
 }
 
 /// Does not wait for the host's network to be online, which rootless podman gives up on after 90 s (podman #22197). The
 /// router only needs it when the agent does.
-pub(super) fn quadlet(w: &mut Writer) -> Result<(), EmitError> {
+pub(super) fn quadlet(w: &mut UnitWriter) -> Result<(), EmitError> {
     w.group("Quadlet");
     w.flag("DefaultDependencies", false)
 }
@@ -79,7 +79,7 @@ impl PodUnit<'_> {
         let podman = maker.podman;
         // Containers have units of their own; Quadlet names the infra container.
         let Pod { name, infra: _, host_name, networks: _, dns, userns, sysctls, helpers: _, main } = pod;
-        let mut w = Writer::new(podman, "");
+        let mut w = UnitWriter::new(podman, "");
         relations.write(&mut w)?;
         w.group("Pod");
         w.set("PodName", name)?;
@@ -110,7 +110,7 @@ impl PodUnit<'_> {
         }
         // Older versions overwrite it with on-failure (podman #28081), but nothing requires a pod that comes back.
         w.group("Service");
-        if podman >= Podman::new(6, 0) {
+        if podman >= PodmanVersion::new(6, 0) {
             w.set("Restart", "no")?;
         }
         maker.podman_environment(&mut w, defaults::CONF)?;
@@ -137,8 +137,8 @@ pub struct Network {
 
 impl Network {
     /// The file's text.
-    pub fn write(&self, podman: Podman) -> Result<String, EmitError> {
-        let mut w = Writer::new(podman, "");
+    pub fn write(&self, podman: PodmanVersion) -> Result<String, EmitError> {
+        let mut w = UnitWriter::new(podman, "");
         self.relations.write(&mut w)?;
         w.group("Network");
         w.set("NetworkName", &self.name)?;
@@ -172,8 +172,8 @@ pub struct Volume {
 
 impl Volume {
     /// The file's text.
-    pub fn write(&self, podman: Podman) -> Result<String, EmitError> {
-        let mut w = Writer::new(podman, "");
+    pub fn write(&self, podman: PodmanVersion) -> Result<String, EmitError> {
+        let mut w = UnitWriter::new(podman, "");
         self.relations.write(&mut w)?;
         w.group("Volume");
         w.set("VolumeName", &self.name)?;
@@ -183,8 +183,8 @@ impl Volume {
 }
 
 /// A `.timer`, which systemd reads without Quadlet.
-pub fn timer(podman: Podman, description: &str, calendar: &str, service: &str) -> Result<String, EmitError> {
-    let mut w = Writer::new(podman, "");
+pub fn timer(podman: PodmanVersion, description: &str, calendar: &str, service: &str) -> Result<String, EmitError> {
+    let mut w = UnitWriter::new(podman, "");
     w.group("Unit");
     w.set("Description", description)?;
     w.group("Timer");
@@ -199,8 +199,8 @@ pub fn timer(podman: Podman, description: &str, calendar: &str, service: &str) -
 }
 
 /// A `.target`, which systemd reads without Quadlet. It starts, stops and is active together with a service.
-pub fn target(podman: Podman, description: &str, service: &str) -> Result<String, EmitError> {
-    let mut w = Writer::new(podman, "");
+pub fn target(podman: PodmanVersion, description: &str, service: &str) -> Result<String, EmitError> {
+    let mut w = UnitWriter::new(podman, "");
     w.group("Unit");
     w.set("Description", description)?;
     w.set("BindsTo", service)?;

@@ -2,7 +2,7 @@
 
 use super::keys::{self, NATIVE};
 use super::syntax::{Syntax, encode};
-use crate::emit::{EmitError, Podman};
+use crate::emit::{EmitError, PodmanVersion};
 
 /// A word of a command line for systemd.
 #[derive(Clone, Copy, Debug)]
@@ -15,15 +15,15 @@ pub enum Word<'a> {
 
 /// Writes one unit file, group by group.
 #[derive(Debug)]
-pub struct Writer {
-    podman: Podman,
+pub struct UnitWriter {
+    podman: PodmanVersion,
     text: String,
     group: &'static str,
 }
 
-impl Writer {
+impl UnitWriter {
     /// Starts a file for a podman version; `comment` is one or more lines for its top.
-    pub fn new(podman: Podman, comment: &str) -> Self {
+    pub fn new(podman: PodmanVersion, comment: &str) -> Self {
         let lines =
             comment.lines().map(|line| format!("# {}", line.trim_end_matches('\\')).trim_end().to_owned() + "\n");
         Self { podman, text: lines.collect(), group: "" }

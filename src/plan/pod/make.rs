@@ -9,7 +9,7 @@ use super::{
     Attachment, Ceiling, Container, Dns, EnvValue, FILES_AT, FileSet, HANDOVER_AT, Handover, Label, MaterialSet, Mount,
     MountOption, NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
 };
-use crate::config::{Identity, ImageSource, Limits, Resolved, Selinux};
+use crate::config::{Identity, ImageSource, Resolved, ResourceLimits, Selinux};
 use crate::plan::agent::Agent;
 use crate::plan::{Command, MaterialStore, Materials, Names, Part, SandboxNetwork, surrogates, trust};
 use crate::source::{Place, Sourced};
@@ -234,7 +234,7 @@ impl Maker<'_> {
             // The files are ours, so an SELinux label for containers is harmless.
             mounts: vec![Mount { relabel: true, ..ours("files", Source::Files { set: files, file: None }, FILES_AT) }],
             devices: Vec::new(),
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             ceiling: Some(if role == Role::Router { ROUTER_CEILING } else { HELPER_CEILING }),
             stop_timeout: SERVICE_STOP_TIMEOUT,
             ready: None,

@@ -23,7 +23,7 @@ const HEAD: usize = 12;
 
 /// The names of a policy.
 #[derive(Debug)]
-pub struct Names {
+pub struct PolicyNames {
     file: Arc<PolicyFile>,
     named: HashMap<String, Ipv4Addr>,
 }
@@ -57,7 +57,7 @@ pub struct Answer {
     pub refused: Option<Refused>,
 }
 
-impl Names {
+impl PolicyNames {
     /// The names that a policy allows.
     pub fn new(file: Arc<PolicyFile>) -> Self {
         let named = file.tcp.iter().map(|route| (route.name.clone(), route.loopback)).collect();

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::names::{Names, Refused};
+use super::names::{PolicyNames, Refused};
 
 /// The maximum number of connections; each holds a message of at most 64 KiB.
 const CONNECTIONS: usize = 64;
@@ -26,7 +26,7 @@ const LINES: u32 = 500;
 const CALM: u32 = 50;
 
 /// Returns the current names; called for each message.
-pub type Current = dyn Fn() -> Arc<Names> + Send + Sync;
+pub type Current = dyn Fn() -> Arc<PolicyNames> + Send + Sync;
 
 /// Where log entries for refused names go. It must not block.
 pub type Sink = dyn Fn(&Refused) + Send + Sync;

@@ -11,7 +11,7 @@ use http::{Method, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::{headers, join_cookies, receive, send};
-use crate::router::client::{Down, Place, Up};
+use crate::router::client::{ClientConnection, Down, Up};
 use crate::router::entry::Entry;
 use crate::router::http1::BodyError;
 use crate::router::message::{Answer, Length, Piece, Request, content_length, is, members, values};
@@ -105,7 +105,7 @@ fn head(answer: &Answer) -> io::Result<Response<()>> {
 }
 
 /// Serves a connection until it ends.
-pub(in crate::router) async fn serve(worker: &Rc<Worker>, place: &Place, stream: Stream) {
+pub(in crate::router) async fn serve(worker: &Rc<Worker>, place: &ClientConnection, stream: Stream) {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(STREAMS).max_header_list_size(64 << 10).max_send_buffer_size(64 << 10);
     builder.initial_window_size(128 << 10).initial_connection_window_size(256 << 10);
@@ -149,7 +149,7 @@ pub(in crate::router) async fn serve(worker: &Rc<Worker>, place: &Place, stream:
 }
 
 /// Logs a connection that ended because of invalid HTTP/2.
-fn malformed(worker: &Worker, place: &Place) {
+fn malformed(worker: &Worker, place: &ClientConnection) {
     let mut entry = Entry::new(place.tier, place.port, Instant::now());
     if let Some(name) = &place.name {
         entry.host = name.as_str().into();
@@ -158,7 +158,12 @@ fn malformed(worker: &Worker, place: &Place) {
     entry.write(&worker.shared);
 }
 
-async fn one(worker: &Worker, place: &Place, request: http::Request<RecvStream>, respond: SendResponse<Bytes>) {
+async fn one(
+    worker: &Worker,
+    place: &ClientConnection,
+    request: http::Request<RecvStream>,
+    respond: SendResponse<Bytes>,
+) {
     let mut entry = Entry::new(place.tier, place.port, Instant::now());
     let (head, stream) = request.into_parts();
     let ended = stream.is_end_stream();

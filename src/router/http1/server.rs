@@ -11,7 +11,7 @@ use super::head::{Malformed, Parsed, parse_request};
 use super::reader::Reader;
 use super::write::{Down as Form, Writer, answer_head};
 use crate::policy::{Reason, Tier};
-use crate::router::client::{Down, Place, Up};
+use crate::router::client::{ClientConnection, Down, Up};
 use crate::router::entry::Entry;
 use crate::router::limits::Held;
 use crate::router::message::{Answer, Length, Piece, Request};
@@ -99,7 +99,7 @@ impl Down for Answering<'_> {
 }
 
 /// Serves a connection until it ends.
-pub(in crate::router) async fn serve(worker: &Worker, place: &Place, io: Handle) {
+pub(in crate::router) async fn serve(worker: &Worker, place: &ClientConnection, io: Handle) {
     let silence = worker.silence();
     let mut reader = Reader::new(io.clone(), BytesMut::new(), silence);
     let mut writer = Writer::new(io, silence);
@@ -220,7 +220,7 @@ async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
 /// Serves a request.
 async fn one(
     worker: &Worker,
-    place: &Place,
+    place: &ClientConnection,
     request: Request,
     stays: bool,
     reader: &mut Reader,
@@ -271,7 +271,7 @@ async fn drain(body: &mut Body, reader: &mut Reader) -> bool {
 }
 
 /// Responds to an invalid request, and ends the connection.
-async fn refuse(worker: &Worker, place: &Place, bad: &Malformed, reader: &mut Reader, writer: &mut Writer) {
+async fn refuse(worker: &Worker, place: &ClientConnection, bad: &Malformed, reader: &mut Reader, writer: &mut Writer) {
     let mut entry = entry(place, Instant::now());
     entry.method.clone_from(&bad.method);
     entry.target.clone_from(&bad.target);
@@ -296,7 +296,7 @@ async fn refuse(worker: &Worker, place: &Place, bad: &Malformed, reader: &mut Re
     entry.write(&worker.shared);
 }
 
-fn entry(place: &Place, start: Instant) -> Entry {
+fn entry(place: &ClientConnection, start: Instant) -> Entry {
     Entry::new(if place.tier == Tier::Inspected { Tier::Inspected } else { Tier::Http }, place.port, start)
 }
 

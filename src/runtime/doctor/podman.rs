@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::podman::Podman;
 use super::{Check, FIX_IDS, told};
-use crate::emit::Podman as Version;
+use crate::emit::PodmanVersion as Version;
 
 type Full = (u32, u32, u32);
 

@@ -19,14 +19,14 @@ pub(super) struct Made {
 
 #[derive(Default, Serialize)]
 struct File<'a> {
-    masked: Vec<Masked<'a>>,
+    masked: Vec<MaskedSecret<'a>>,
     aws: Vec<Aws<'a>>,
     github: Vec<Github<'a>>,
 }
 
 /// The requests that a credential is for.
 #[derive(Serialize)]
-struct Scope<'a> {
+struct CredentialScope<'a> {
     name: &'a str,
     hosts: &'a [HostPattern],
     methods: &'a Option<BTreeSet<String>>,
@@ -35,9 +35,9 @@ struct Scope<'a> {
 }
 
 #[derive(Serialize)]
-struct Masked<'a> {
+struct MaskedSecret<'a> {
     #[serde(flatten)]
-    scope: Scope<'a>,
+    scope: CredentialScope<'a>,
     surrogate: String,
     value: &'a str,
     headers: &'a BTreeSet<String>,
@@ -52,7 +52,7 @@ struct Pair<'a> {
 #[derive(Serialize)]
 struct Aws<'a> {
     #[serde(flatten)]
-    scope: Scope<'a>,
+    scope: CredentialScope<'a>,
     access_key_id: Pair<'a>,
     secret_access_key: Pair<'a>,
     session_token: Option<Pair<'a>>,
@@ -61,7 +61,7 @@ struct Aws<'a> {
 #[derive(Serialize)]
 struct Github<'a> {
     #[serde(flatten)]
-    scope: Scope<'a>,
+    scope: CredentialScope<'a>,
     surrogate: String,
     app_id: &'a str,
     installation_id: u64,
@@ -79,7 +79,7 @@ pub(super) fn make<'a>(credentials: &'a [Credential], values: &'a SecretValues) 
     for credential in credentials {
         let name = credential.name.as_str();
         let missing = || RuntimeError::Host(format!("the credential {name} has no value"));
-        let scope = Scope {
+        let scope = CredentialScope {
             name,
             hosts: &credential.scopes,
             methods: &credential.methods,
@@ -92,7 +92,7 @@ pub(super) fn make<'a>(credentials: &'a [Credential], values: &'a SecretValues) 
                 let value = value.expose();
                 let surrogate = surrogate::of_value(value)?;
                 variable(name, &surrogate);
-                file.masked.push(Masked { scope, surrogate, value, headers });
+                file.masked.push(MaskedSecret { scope, surrogate, value, headers });
             }
             CredentialKind::AwsSigv4 { variables } => {
                 let aws = values.aws.get(name).ok_or_else(missing)?;

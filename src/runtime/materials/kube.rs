@@ -6,7 +6,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret as Document;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Files, Materials};
+use super::{Files, SessionMaterials};
 use crate::config::{SecretValues, yaml};
 use crate::plan::{Materials as Needed, Part, SESSION_LABEL, trust};
 use crate::runtime::RuntimeError;
@@ -16,7 +16,7 @@ pub fn secrets(
     session: &str,
     needed: &Needed,
     prefix: &str,
-    made: &Materials,
+    made: &SessionMaterials,
     values: &SecretValues,
 ) -> Result<String, RuntimeError> {
     let text = |map: &BTreeMap<String, String>| -> Files {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Difference, Subject, oci};
-use crate::config::Limits;
+use crate::config::ResourceLimits;
 use crate::plan::pod::{EnvValue, Label, Proc, Seccomp};
 
 /// Variables that podman sets in every container.
@@ -190,7 +190,7 @@ impl Subject<'_> {
 
     fn limits(&self, seen: &oci::Resources) -> Vec<Difference> {
         let Some(planned) = self.planned else { return Vec::new() };
-        let Limits { timeout: _, memory, cpus, pids, shm } = &planned.limits;
+        let ResourceLimits { timeout: _, memory, cpus, pids, shm } = &planned.limits;
         let millis = seen.cpu.quota.zip(seen.cpu.period).and_then(|(quota, period)| (quota * 1000).checked_div(period));
         let expected = [
             ("memory", memory, seen.memory.limit),

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use super::place::{Broken, Place, set_aside};
+use super::place::{Broken, WatchedName, set_aside};
 use super::shown_path;
 use super::tracked::{Gitlinks, Tracked};
 use crate::config::Workspace;
@@ -93,7 +93,7 @@ struct Watched {
 struct Eyes {
     tree: Arc<Tree>,
     inotify: Option<OwnedFd>,
-    places: Vec<Place>,
+    places: Vec<WatchedName>,
     tracked: Vec<Tracked>,
     links: Gitlinks,
     directories: BTreeMap<PathBuf, Watched>,
@@ -121,7 +121,7 @@ impl Eyes {
     ) -> Self {
         // If there is no inotify instance left (the limit is 128 per user), a timer is used.
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
-        let places = Place::all(&tree, workspace, held);
+        let places = WatchedName::all(&tree, workspace, held);
         let (tracked, links) = match workspace.read_only {
             true => (Vec::new(), Gitlinks::new(&tree, &Workspace { repositories: Vec::new(), ..workspace.clone() })),
             false => (Tracked::all(&tree, workspace), Gitlinks::new(&tree, workspace)),

@@ -10,7 +10,7 @@ use super::shown;
 use crate::config::Workspace;
 use crate::config::disk::{Kind, Seen, Tree};
 use crate::config::git::executing_unasked;
-use crate::source::Place as From;
+use crate::source::Place;
 
 /// How many bytes of a file are compared.
 const BYTES: u64 = 1 << 20;
@@ -31,7 +31,7 @@ enum Rule {
 
 /// A name and its rule.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct WatchedName {
     /// Relative to the workspace.
     pub(super) path: PathBuf,
     rule: Rule,
@@ -46,7 +46,7 @@ pub(super) struct Broken {
     pub(super) aside: PathBuf,
 }
 
-impl Place {
+impl WatchedName {
     /// All places of a workspace. If no mounts protect the protected parts, files that users configured are included;
     /// otherwise the host may replace those.
     pub(super) fn all(tree: &Tree, workspace: &Workspace, held: bool) -> Vec<Self> {
@@ -55,7 +55,7 @@ impl Place {
             return all;
         }
         for (path, overlay) in workspace.overlays() {
-            let by_people = workspace.protect.iter().any(|part| part.path == path && part.from != From::built_in());
+            let by_people = workspace.protect.iter().any(|part| part.path == path && part.from != Place::built_in());
             all.extend(Self::protected(tree, path, overlay.read_only && by_people && held));
         }
         all

@@ -39,7 +39,7 @@ pub(super) const DIRECTORIES: [&str; 11] = [
 
 /// What to do about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Treatment {
     /// A file to examine.
     Watched,
     /// A directory to examine, at any depth.
@@ -51,9 +51,9 @@ pub(super) enum Place {
 }
 
 /// Classifies a path, relative to the workspace.
-pub(super) fn place(path: &Path, is_dir: bool) -> Place {
+pub(super) fn treatment(path: &Path, is_dir: bool) -> Treatment {
     let names: Vec<&str> = path.iter().map(|name| name.to_str().unwrap_or("")).collect();
-    let entry = if is_dir { Place::Inside } else { Place::Watched };
+    let entry = if is_dir { Treatment::Inside } else { Treatment::Watched };
     if let Some(at) = names.iter().position(|&name| name == ".git") {
         return in_git(&names[at + 1..], entry);
     }
@@ -61,19 +61,19 @@ pub(super) fn place(path: &Path, is_dir: bool) -> Place {
         return entry;
     }
     let is_one = names.last().is_some_and(|last| FILES.contains(last) || last.ends_with(".code-workspace"));
-    if is_one && !is_dir { Place::Watched } else { Place::Unknown }
+    if is_one && !is_dir { Treatment::Watched } else { Treatment::Unknown }
 }
 
 /// Classifies a path below `.git`, which may itself be a file that points elsewhere (a worktree, a submodule).
-fn in_git(names: &[&str], entry: Place) -> Place {
+fn in_git(names: &[&str], entry: Treatment) -> Treatment {
     match names {
         // Directories that git fills with thousands of files. Those of a submodule's own repository count as well, and
         // its name may contain slashes.
         ["objects" | "refs" | "logs" | "lfs" | "rr-cache", ..]
         | ["modules", .., "objects" | "refs" | "logs" | "lfs" | "rr-cache"]
-        | ["worktrees", _, "refs" | "logs"] => Place::Skipped,
+        | ["worktrees", _, "refs" | "logs"] => Treatment::Skipped,
         // Examples, which git never runs.
-        [.., "hooks", name] if name.ends_with(".sample") => Place::Skipped,
+        [.., "hooks", name] if name.ends_with(".sample") => Treatment::Skipped,
         []
         | ["config" | "config.worktree" | "commondir" | "gitdir"]
         | ["hooks" | "rebase-merge" | "rebase-apply" | "sequencer" | "remotes" | "branches", ..]
@@ -82,10 +82,10 @@ fn in_git(names: &[&str], entry: Place) -> Place {
         | ["modules", .., "config" | "config.worktree" | "commondir"]
         | ["modules", .., "hooks", _]
         | ["modules", .., "info", "attributes"] => entry,
-        ["info" | "modules" | "worktrees"] | ["worktrees", _] | ["modules", ..] if entry == Place::Inside => entry,
+        ["info" | "modules" | "worktrees"] | ["worktrees", _] | ["modules", ..] if entry == Treatment::Inside => entry,
         // Anything may be hidden in a directory that git does not create.
-        _ if entry == Place::Inside => Place::Unknown,
-        _ => Place::Skipped,
+        _ if entry == Treatment::Inside => Treatment::Unknown,
+        _ => Treatment::Skipped,
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn places() {
-        use Place::{Inside, Skipped, Unknown, Watched};
+        use Treatment::{Inside, Skipped, Unknown, Watched};
         for (path, is_dir, expected) in [
             ("src", true, Unknown),
             ("src/main.rs", false, Unknown),
@@ -159,7 +159,7 @@ mod tests {
             (".git/odd/one", false, Skipped),
             ("sub/.git/hooks/pre-push", false, Watched),
         ] {
-            assert_eq!(place(Path::new(path), is_dir), expected, "{path}");
+            assert_eq!(treatment(Path::new(path), is_dir), expected, "{path}");
         }
     }
 }

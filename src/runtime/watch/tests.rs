@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
 use crate::config::{Protected, Repository};
-use crate::source::Place as From;
+use crate::source::Place;
 
 struct World {
     dir: tempfile::TempDir,
@@ -47,12 +47,12 @@ impl World {
 
     /// What `config` returns for such a repository.
     fn workspace(&self) -> Workspace {
-        let part = |path: &str| Protected { path: path.into(), stand_in: None, from: From::built_in() };
+        let part = |path: &str| Protected { path: path.into(), stand_in: None, from: Place::built_in() };
         Workspace {
             protect: [".git/config", ".git/hooks"].map(part).to_vec(),
             watched: vec![".git/commondir".into()],
             repositories: vec![Repository { git_dir: ".git".into(), worktree: Some(PathBuf::new()), sha256: false }],
-            ..Workspace::new(self.dir.path().into(), "/w".into(), From::built_in())
+            ..Workspace::new(self.dir.path().into(), "/w".into(), Place::built_in())
         }
     }
 

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::rules::{self, Place};
+use super::rules::{self, Treatment};
 use crate::config::disk::{Kind, Tree, missing};
 
 /// How many names of one directory are read. Beyond them, the names of interest are looked up one by one.
@@ -76,20 +76,20 @@ impl Found {
         }
         for (name, kind) in names {
             let path = directory.join(&name);
-            let as_directory = rules::place(&path, true);
+            let as_directory = rules::treatment(&path, true);
             match kind {
                 Kind::Directory => {
                     if name == ".git" {
                         self.paths.push(path.clone());
                     }
                     match as_directory {
-                        Place::Inside => waiting.push_front(path),
-                        Place::Unknown => waiting.push_back(path),
-                        Place::Watched | Place::Skipped => {}
+                        Treatment::Inside => waiting.push_front(path),
+                        Treatment::Unknown => waiting.push_back(path),
+                        Treatment::Watched | Treatment::Skipped => {}
                     }
                 }
-                Kind::Link if as_directory == Place::Inside => self.paths.push(path),
-                _ if rules::place(&path, false) == Place::Watched => self.paths.push(path),
+                Kind::Link if as_directory == Treatment::Inside => self.paths.push(path),
+                _ if rules::treatment(&path, false) == Treatment::Watched => self.paths.push(path),
                 _ => {}
             }
         }

@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use proptest::prelude::*;
-use sandboxc::emit::{Podman, tree};
-use sandboxc::plan::{Command, Keeper, Request, plan};
+use sandboxc::emit::{PodmanVersion, tree};
+use sandboxc::plan::{Command, Keeper, PlanRequest, plan};
 
 use super::*;
 
@@ -17,14 +17,14 @@ fn compile(world: &World) -> Result<(), String> {
         words.push("true".to_owned());
     }
     let (run, hold) = (Command::Run(words), Command::Hold);
-    let newest: Podman = "5.8".parse().unwrap();
-    for podman in [Podman::FLOOR, newest] {
+    let newest: PodmanVersion = "5.8".parse().unwrap();
+    for podman in [PodmanVersion::FLOOR, newest] {
         for (command, keeper) in [
             (&hold, Keeper::Runner(Path::new("/run/user/1000/sandboxc/x"))),
             (&run, Keeper::Applier),
             (&run, Keeper::Service(None)),
         ] {
-            let request = Request { resolved, session: "x", command, attempt: 0, keeper };
+            let request = PlanRequest { resolved, session: "x", command, attempt: 0, keeper };
             let plan = plan(request).map_err(|error| format!("plan: {error}"))?;
             let units = matches!(keeper, Keeper::Service(_));
             if units {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sandboxc::emit::router::policy_file;
 use sandboxc::router::PolicyFile;
-use sandboxc::router::dns::Names;
+use sandboxc::router::dns::PolicyNames;
 
 use super::by_config;
 use super::case::{Case, Step};
@@ -76,7 +76,7 @@ fn addresses(answer: &[u8]) -> Vec<Ipv4Addr> {
     (0..count(6)).map(one).collect()
 }
 
-fn run(names: &Names, file: &PolicyFile, case: &Case) {
+fn run(names: &PolicyNames, file: &PolicyFile, case: &Case) {
     let (sent, tcp) = message(case);
     let sent = if tcp { &sent[2..] } else { &sent };
     let answer = names.answer(sent);
@@ -100,7 +100,7 @@ fn the_name_server_does_what_the_corpus_says() {
     let mut count = 0;
     for (_, resolved, cases) in &groups {
         let file = Arc::new(policy_file(&plan_of(resolved, &["true"])).unwrap());
-        let names = Names::new(Arc::clone(&file));
+        let names = PolicyNames::new(Arc::clone(&file));
         for case in cases {
             run(&names, &file, case);
             count += 1;

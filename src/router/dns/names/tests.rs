@@ -12,7 +12,7 @@ fn rule(id: &str, pattern: HostPattern) -> Rule {
 }
 
 /// `api.test` and everything below `sub.test` except `evil.sub.test`.
-pub(in crate::router::dns) fn names() -> Names {
+pub(in crate::router::dns) fn names() -> PolicyNames {
     let exact = |name: &str| HostPattern::Exact(HostName::from_wire(name).unwrap());
     let policy = Policy {
         allow: RuleSet::new(vec![
@@ -22,7 +22,7 @@ pub(in crate::router::dns) fn names() -> Names {
         deny: RuleSet::new(vec![rule("server.deny[0]", exact("evil.sub.test"))]),
         ..Policy::default()
     };
-    Names::new(Arc::new(PolicyFile {
+    PolicyNames::new(Arc::new(PolicyFile {
         format: FORMAT,
         plan: "0123456789ab".into(),
         session: "s".into(),
