@@ -28,7 +28,8 @@ bench:
 
 ## Rewrite golden files and schemas after a deliberate change; review the diff
 golden:
-	@UPDATE_GOLDEN=1 SANDBOXC_NO_ROUTER=1 INSTA_UPDATE=always cargo test --quiet --test it
+	@UPDATE_GOLDEN=1 INSTA_UPDATE=always cargo test --quiet --test it -- --skip generators::
+	@INSTA_UPDATE=always cargo test --quiet --test router files::
 
 ## Stop the test host
 host-down:

@@ -15,7 +15,7 @@ Bearer or token in Authorization, user or password of Basic, or all of Authoriza
     npm         a registry of one package, `clientprobe`
     cargo       a sparse registry of one crate, `clientprobe`
 
-The host aws.example.net is tests/it/router/fake_aws.py with the keys in AWS; its log's lines are in access.log as {"event": "aws"}.
+The host aws.example.net is tests/router/fake_aws.py with the keys in AWS; its log's lines are in access.log as {"event": "aws"}.
 """
 import base64
 import hashlib

@@ -1,5 +1,5 @@
 //! Generated units with the real generator of a second podman, the newest in Debian. The first is the test host's
-//! (`e2e/quadlet`). `SANDBOXC_NO_ROUTER=1` leaves these tests out, like everything that fetches packages.
+//! (`e2e/quadlet`). `tests/host/generator` fetches it from the Debian archive, once.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,19 +10,15 @@ use sandboxc::emit::{PodmanVersion, tree};
 use crate::examples::{EXAMPLES, dir, planned_units};
 use crate::generator::{Generator, agent_of, random_configs, write};
 
-/// The directory of the generator; `None` if these tests are left out.
-fn folder() -> Option<&'static Path> {
+/// The directory of the generator.
+fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    if std::env::var_os("SANDBOXC_NO_ROUTER").is_some() {
-        return None;
-    }
-    let folder = FOLDER.get_or_init(|| {
+    FOLDER.get_or_init(|| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host/generator");
         let output = Command::new(script).arg("forky").stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().into()
-    });
-    Some(folder)
+    })
 }
 
 /// The version that it reports.
@@ -38,7 +34,7 @@ fn version(folder: &Path) -> PodmanVersion {
 
 #[test]
 fn every_examples_units_pass_the_generator_of_a_second_podman() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let (generator, version) = (Generator::unpacked(folder), version(folder));
     assert!(version >= PodmanVersion::new(5, 8), "a second one, not the floor again: {version}");
     let scratch = tempfile::tempdir().unwrap();
@@ -56,7 +52,7 @@ fn every_examples_units_pass_the_generator_of_a_second_podman() {
 
 #[test]
 fn random_configs_pass_the_generator_of_a_second_podman_and_mean_what_was_planned() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let (generator, scratch) = (Generator::unpacked(folder), tempfile::tempdir().unwrap());
     for podman in [PodmanVersion::FLOOR, version(folder)] {
         random_configs(60, podman, scratch.path(), |dir| agent_of(generator.check(dir)));
@@ -66,7 +62,7 @@ fn random_configs_pass_the_generator_of_a_second_podman_and_mean_what_was_planne
 /// The generator can fail, so its silence means something.
 #[test]
 fn the_generator_of_a_second_podman_complains_about_what_is_wrong() {
-    let Some(folder) = folder() else { return };
+    let folder = folder();
     let scratch = tempfile::tempdir().unwrap();
     std::fs::write(scratch.path().join("x.container"), "[Container]\nImage=localhost/x:1\nNoSuchKey=1\n").unwrap();
     let checked = std::panic::catch_unwind(|| Generator::unpacked(folder).check(scratch.path()));

@@ -357,7 +357,7 @@ fn no_unfinished_words_and_no_ignored_tests() {
 
 #[test]
 fn no_test_file_is_forgotten() {
-    for suite in ["it", "e2e"] {
+    for suite in ["it", "router", "e2e"] {
         let dir = root().join("tests").join(suite);
         let main = fs::read_to_string(dir.join("main.rs")).unwrap();
         for entry in fs::read_dir(&dir).unwrap().flatten() {

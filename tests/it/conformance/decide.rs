@@ -5,9 +5,10 @@ use std::process::Command;
 use sandboxc::policy::{Decision, GraphqlKind, HostName, HttpRequest, Policy, Verdict};
 use serde_json::Value;
 
-use super::by_config;
-use super::case::Case;
-use super::text::{Secrets, Text};
+use crate::corpus::by_config;
+use crate::corpus::case::Case;
+use crate::corpus::log::shown;
+use crate::corpus::text::{Secrets, Text};
 
 /// What only the router sees: bytes, bodies, certificates, addresses, other requests of the same connection.
 const BEYOND: [&str; 18] = [
@@ -151,16 +152,4 @@ fn explain_answers_as_the_corpus_says() {
         }
     }
     none(&failures);
-}
-
-/// A field as the corpus writes it.
-pub fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "none".to_owned(),
-        Value::String(text) if text.is_empty() => "none".to_owned(),
-        Value::Array(all) if all.is_empty() => "none".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(all) => all.iter().map(shown).collect::<Vec<_>>().join(" "),
-        other => other.to_string(),
-    }
 }
