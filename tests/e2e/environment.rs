@@ -146,7 +146,8 @@ impl Small {
         let images = PathBuf::from(std::env::var_os("HOME").unwrap()).join(".local/share/containers/storage");
         let text_of = format!(
             "[storage]\ndriver = \"overlay\"\nrootless_storage_path = \"{SMALL}/storage\"\n\
-             [storage.options]\nadditionalimagestores = [{images:?}]\n"
+             [storage.options]\nadditionalimagestores = [\"{}\"]\n",
+            images.display()
         );
         fs::write(&conf, text_of).unwrap();
         // Created before anything with a cleanup, since this removes everything in this storage.
@@ -168,7 +169,7 @@ impl Small {
     }
 
     /// Fills the disk except for some bytes.
-    fn fill(&self, but: usize) {
+    fn fill(but: usize) {
         let path = Path::new(SMALL).join("fill");
         let mut file = fs::File::create(&path).unwrap();
         let block = vec![1; 65536];
@@ -177,7 +178,7 @@ impl Small {
         file.set_len(len.saturating_sub(but as u64)).unwrap();
     }
 
-    fn empty(&self) {
+    fn empty() {
         let _ = fs::remove_file(Path::new(SMALL).join("fill"));
     }
 
@@ -190,7 +191,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        self.empty();
+        Self::empty();
         self.podman(&["pod", "rm", "--force", "--all"]);
         self.podman(&["rm", "--force", "--all"]);
         let clean = format!("rm -rf {SMALL}/*");
@@ -207,7 +208,7 @@ fn a_full_storage_is_one_line_and_nothing_is_left_once_there_is_room() {
     assert_eq!((code(&twin), text(&twin.stdout)), (0, "here\n".to_owned()), "{}", text(&twin.stderr));
     assert_eq!(small.left(), "");
     for but in [0, 100_000, 600_000] {
-        small.fill(but);
+        Small::fill(but);
         let output = run();
         println!("{but} bytes free: {:?} {}", output.status.code(), text(&output.stderr));
         if but == 0 {
@@ -219,7 +220,7 @@ fn a_full_storage_is_one_line_and_nothing_is_left_once_there_is_room() {
             assert!(of_space.count() >= 1, "{said}");
             assert_eq!(text(&output.stdout), "", "the command did not start");
         }
-        small.empty();
+        Small::empty();
         let gc = small.command(&["gc"]).output().unwrap();
         assert_eq!((code(&gc), small.left()), (0, String::new()), "{but}: {}", text(&gc.stderr));
     }

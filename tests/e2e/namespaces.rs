@@ -139,8 +139,8 @@ fn the_forwarder_keeps_nothing_of_the_gate() {
         for pid in pids {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
             let bits = |set: &str| {
-                let line = status.lines().find_map(|line| line.strip_prefix(&format!("{set}:"))).unwrap();
-                u64::from_str_radix(line.trim(), 16).unwrap()
+                let mask = status.lines().find_map(|line| line.strip_prefix(&format!("{set}:"))).unwrap();
+                u64::from_str_radix(mask.trim(), 16).unwrap()
             };
             // CAP_SYS_RESOURCE is 24. The bounding set does not help a process that cannot gain privileges.
             for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {

@@ -145,9 +145,9 @@ fn everything_that_git_uses_is_held() {
              git config core.fsmonitor tools/watch"
         );
         println!("{}", host(&sandbox, &prepare));
-        let tried = ATTEMPTS.lines().filter(|line| !line.is_empty());
+        let lines = ATTEMPTS.lines().filter(|line| !line.is_empty());
         let tries: String =
-            tried.map(|line| format!("sh -c '{line}' >/dev/null 2>&1 && echo 'WORKED {line}'\n")).collect();
+            lines.map(|line| format!("sh -c '{line}' >/dev/null 2>&1 && echo 'WORKED {line}'\n")).collect();
         let work = format!(
             "echo y >>src/file && git -c core.fsmonitor=false {AS} commit -qam y && git log --oneline | wc -l\n"
         );
