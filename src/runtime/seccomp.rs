@@ -1,7 +1,8 @@
 //! A seccomp profile without `AF_VSOCK`.
 //!
 //! A vsock connects to the hypervisor, whatever network namespace a process is in. podman's profile permits it before
-//! 5.8. In that case, a profile is derived from the host's own, so that everything else stays as on the host.
+//! 5.8. Since then it denies the number 40, but compares all 64 bits of the register, so `40 | 1 << 32` passes and the
+//! kernel still makes a vsock of it. The profile is derived from the host's own, so that everything else stays as there.
 
 use std::fs;
 
@@ -24,8 +25,7 @@ const AUDIT: u64 = 9;
 /// The kernel takes the family from the lower half of the register, so the other bits must be ignored.
 const LOWER_HALF: u64 = 0xffff_ffff;
 
-/// Returns the host's profile without `AF_VSOCK`. `None` if the profile does not permit it, or if podman uses its
-/// built-in one.
+/// Returns the host's profile without `AF_VSOCK`. `None` if podman uses its built-in one.
 pub fn derived() -> Option<String> {
     let profile = PROFILES.iter().find_map(|path| fs::read(path).ok())?;
     derive(&serde_json::from_slice(&profile).ok()?)
@@ -37,15 +37,7 @@ fn derive(profile: &Value) -> Option<String> {
         let names = rule.get("names").and_then(Value::as_array).into_iter().flatten();
         names.filter_map(Value::as_str).map(str::to_owned).collect()
     };
-    let is_socket = |rule: &&Value| names(rule).iter().any(|name| name == "socket");
     let action = |rule: &Value| rule.get("action").and_then(Value::as_str).unwrap_or("").to_owned();
-    let about_vsock = |rule: &&Value| {
-        let args = rule.get("args").and_then(Value::as_array).into_iter().flatten();
-        args.clone().any(|arg| arg.get("index") == Some(&json!(0)) && arg.get("value") == Some(&json!(VSOCK)))
-    };
-    if rules.iter().filter(is_socket).any(|rule| about_vsock(&rule)) {
-        return None;
-    }
     // Removes the rules about `socket` and adds what they permitted, one family at a time. 32-bit programs use `socket`
     // itself since Linux 4.3; the arguments of their `socketcall` are in memory, which filters cannot read.
     let mut all = Vec::new();
@@ -112,11 +104,14 @@ mod tests {
         }
     }
 
+    /// podman 5.8 compares the whole register.
     #[test]
-    fn a_profile_that_knows_of_it_is_left_alone() {
+    fn a_profile_that_denies_it_by_its_number_is_replaced_too() {
         let mut newer = profile();
-        newer["syscalls"][2]["args"][0] = json!({"index": 0, "value": 40, "valueTwo": 0, "op": "SCMP_CMP_NE"});
-        assert_eq!(derive(&newer), None);
+        let number = json!([{"index": 0, "value": 40, "valueTwo": 0, "op": "SCMP_CMP_EQ"}]);
+        let denial = json!({"names": ["socket"], "action": "SCMP_ACT_ERRNO", "errno": "EPERM", "args": number});
+        newer["syscalls"].as_array_mut().unwrap().push(denial);
+        assert_eq!(derive(&newer), derive(&profile()));
         assert_eq!(derive(&json!({})), None);
     }
 }

@@ -124,6 +124,8 @@ impl<'a> Session<'a> {
             "insufficient UIDs or GIDs",
             "UID/GID",
             "all the IDs mapped",
+            "doesn't map UID",
+            "doesn't map GID",
         ];
         if let RuntimeError::Podman { said, .. } = &error
             && ids.iter().any(|word| said.contains(word))

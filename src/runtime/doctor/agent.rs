@@ -128,9 +128,10 @@ fn vsock(is_virtual: bool, permitted: bool) -> Option<Check> {
         true => Check::ok(
             check,
             promise,
-            "this is a virtual machine, and podman's seccomp profile permits AF_VSOCK; only `run` and `install` deny it",
+            "this is a virtual machine, and podman's seccomp profile permits AF_VSOCK, or only denies it by its plain number; \
+             `run` and `install` deny it",
         )
-        .warn("update to podman 5.8 if you use manifests, scripts or units that were compiled elsewhere"),
+        .warn("start sandboxes with `sandboxc run` or from units that `sandboxc install` installed here"),
     })
 }
 
@@ -151,7 +152,7 @@ mod tests {
     fn a_virtual_machine_and_an_unconfined_agent_are_reported() {
         assert_eq!(vsock(false, true), None);
         assert_eq!(vsock(true, false).unwrap().level, Level::Ok);
-        assert!(vsock(true, true).unwrap().fix.unwrap().contains("5.8"));
+        assert!(vsock(true, true).unwrap().fix.unwrap().contains("install"));
         assert_eq!(label(&Label::Disabled, false), None);
         let open = label(&Label::Disabled, true).unwrap();
         assert_eq!(open.level, Level::Warn);
