@@ -201,6 +201,10 @@ while [ "$#" -gt 0 ]; do
     name=$1 kind=$2 path=$3
     shift 3
     source=/proc/$$/fd/3
+    # If podman's namespaces end during a run, the name stays behind, with mount points that systemd may not remove. It is
+    # moved away and never emptied, since something might be mounted below it.
+    umount --lazy "$dir/$name" 2>/dev/null || :
+    [ ! -e "$dir/$name" ] || mv "$dir/$name" "$dir/.old-$$-$name"
     case $kind in directory | file)
         # An empty file or directory reserves the name. If something exists there, it is left alone.
         if [ ! -e "$path" ]; then
