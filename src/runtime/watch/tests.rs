@@ -360,7 +360,9 @@ fn a_flood_of_events_hides_nothing() {
     for flood in floods {
         flood.join().unwrap();
     }
-    assert_eq!(watch.finish().len(), 1);
+    // An event and the complete scan may both report it.
+    let alarms = watch.finish();
+    assert!(!alarms.is_empty() && alarms.iter().all(|alarm| alarm.contains(".git/commondir")), "{alarms:?}");
     assert!(!world.path(".git/commondir").exists());
 }
 
