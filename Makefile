@@ -9,7 +9,7 @@ demo:
 
 ## Run everything that CI runs
 test:
-	@scripts/test lint docs unit router e2e machine vm deny
+	@scripts/test lint docs unit router e2e demo machine vm deny
 
 ## Checks that need no test host, in about two minutes
 check:

@@ -4,7 +4,7 @@
 //! other files, start programs, create executable code, or gain capabilities.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
@@ -15,6 +15,9 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, clear_ambient_
 mod calls;
 
 pub use calls::Threads;
+
+/// A static program cannot look up libc's `getrandom`, so the crate of that name reads these instead.
+const RANDOM: [&str; 2] = ["/dev/random", "/dev/urandom"];
 
 /// What remains permitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +62,7 @@ fn landlock(permitted: &Permitted) -> Result<&'static str, RulesetError> {
         .handle_access(handled)?
         .scope(Scope::from_all(ABI::V6))?
         .create()?;
-    for path in &permitted.read {
+    for path in permitted.read.iter().map(PathBuf::as_path).chain(RANDOM.map(Path::new)) {
         ruleset = match PathFd::new(path) {
             Ok(fd) => {
                 let whole = if path.is_dir() { read } else { AccessFs::ReadFile.into() };
