@@ -180,8 +180,7 @@ pub const MOST_NAMED_PORTS: usize = 5_000;
 pub struct Policy {
     /// What repo and server permit together.
     pub allow: RuleSet,
-    /// What the server denies, whatever else matches.
-    #[serde(default, skip_serializing_if = "RuleSet::is_empty")]
+    /// What the server denies, whatever else matches. Required in a file, so that a lost key never permits anything.
     pub deny: RuleSet,
     /// If present, the most that can be permitted. An empty one permits nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,8 @@ pub struct PodFile {
     pub agent: Ipv4Addr,
     /// The router's address.
     pub router: Ipv4Addr,
-    /// Whether processes in the pod may create user namespaces.
+    /// Whether processes in the pod may create user namespaces. Not, if it is missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub user_namespaces: bool,
     /// The loopback address for every name without a named port.
     pub web_loopback: Ipv4Addr,

@@ -121,10 +121,15 @@ fn is_virtual() -> bool {
 }
 
 /// Vsocks connect to the hypervisor, whatever the network namespace.
-fn vsock(is_virtual: bool, permitted: bool) -> Option<Check> {
+fn vsock(is_virtual: bool, derived: bool) -> Option<Check> {
     let (check, promise) = ("vsock", "sandboxes cannot open sockets to the hypervisor");
-    is_virtual.then(|| match permitted {
-        false => Check::ok(check, promise, "this is a virtual machine, and podman's seccomp profile denies AF_VSOCK"),
+    is_virtual.then(|| match derived {
+        false => Check::ok(
+            check,
+            promise,
+            "this is a virtual machine, and podman has no seccomp profile in a file, so `run` and `install` cannot deny AF_VSOCK",
+        )
+        .warn("install podman's profile as /usr/share/containers/seccomp.json (package containers-common)"),
         true => Check::ok(
             check,
             promise,
@@ -151,7 +156,8 @@ mod tests {
     #[test]
     fn a_virtual_machine_and_an_unconfined_agent_are_reported() {
         assert_eq!(vsock(false, true), None);
-        assert_eq!(vsock(true, false).unwrap().level, Level::Ok);
+        let none = vsock(true, false).unwrap();
+        assert_eq!((none.level, none.fix.unwrap().contains("seccomp.json")), (Level::Warn, true));
         assert!(vsock(true, true).unwrap().fix.unwrap().contains("install"));
         assert_eq!(label(&Label::Disabled, false), None);
         let open = label(&Label::Disabled, true).unwrap();
