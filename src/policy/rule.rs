@@ -124,11 +124,6 @@ impl RuleSet {
         Self { rules, groups }
     }
 
-    /// Whether it has no rules.
-    pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
-    }
-
     /// All rules, by pattern and id.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
@@ -182,8 +177,8 @@ pub struct Policy {
     pub allow: RuleSet,
     /// What the server denies, whatever else matches. Required in a file, so that a lost key never permits anything.
     pub deny: RuleSet,
-    /// If present, the most that can be permitted. An empty one permits nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// If not null, the most that can be permitted. An empty one permits nothing. Required in a file, as `deny` is.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub ceiling: Option<RuleSet>,
     /// Special-purpose ranges that the server makes reachable.
     pub reachable: Vec<IpNet>,

@@ -180,3 +180,13 @@ fn what_is_not_in_normal_form_or_not_known_is_refused() {
     assert!(changed(|value| value["policy"]["allow"][0]["methods"] = json!(["GET"])).is_err(), "an unknown field");
     assert!(changed(|value| value["more"] = json!(1)).is_err());
 }
+
+/// Whatever takes something away is written even where it is empty.
+#[test]
+fn a_lost_key_never_permits_anything() {
+    for key in ["allow", "deny", "ceiling", "reachable"] {
+        let said = changed(|value| drop(value["policy"].as_object_mut().unwrap().remove(key))).unwrap_err();
+        assert!(said.contains(&format!("missing field `{key}`")), "{said}");
+    }
+    assert!(changed(|_| ()).is_ok());
+}
