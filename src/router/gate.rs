@@ -60,16 +60,16 @@ fn routes(text: &str, internal: Ipv4Net) -> Result<(), String> {
     for line in text.lines().skip(1) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (&[name, destination, gateway, ..], Some(mask)) = (words.as_slice(), words.get(7)) else {
-            return Err("a line of /proc/net/route is not understood".to_owned());
+            return Err("cannot parse a line of /proc/net/route".to_owned());
         };
         let [Some(destination), Some(gateway), Some(mask)] = [destination, gateway, mask].map(address) else {
-            return Err("a line of /proc/net/route is not understood".to_owned());
+            return Err("cannot parse a line of /proc/net/route".to_owned());
         };
         if mask.is_unspecified() {
             return Err(format!("there is a default route (through {name})"));
         }
         let route = Ipv4Net::with_netmask(destination, mask)
-            .map_err(|_| "a line of /proc/net/route is not understood".to_owned())?;
+            .map_err(|_| "cannot parse a line of /proc/net/route".to_owned())?;
         if !internal.contains(&route) {
             return Err(format!("there is a route out of {internal} (through {name})"));
         }
@@ -108,11 +108,11 @@ fn addresses(text: &str, planned: Ipv4Addr) -> Result<(), String> {
             ["/32", "host", "LOCAL"] => {
                 let own: Ipv4Addr = leaf
                     .and_then(|text| text.parse().ok())
-                    .ok_or_else(|| "a line of /proc/net/fib_trie is not understood".to_owned())?;
+                    .ok_or_else(|| "cannot parse a line of /proc/net/fib_trie".to_owned())?;
                 if own == planned {
                     found = true;
                 } else if !own.is_loopback() {
-                    return Err(format!("the pod has the address {own}, planned was {planned}"));
+                    return Err(format!("the pod has the address {own} instead of {planned}"));
                 }
             }
             _ => {}

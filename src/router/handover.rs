@@ -86,8 +86,8 @@ impl Counter {
         }
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
-        // Router and forwarder are one user, and nobody connects who may not write the file (unix(7)). Who the peer is need not be
-        // asked: it is in another PID namespace, where it has no number here.
+        // Connecting requires write permission on the file (unix(7)), which only this user has. SO_PEERCRED does not help: the
+        // forwarder is in another PID namespace, so it has no pid here.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         listen(&socket, 1)?;
         Ok(Self { socket })
@@ -132,7 +132,7 @@ fn receive(stream: &OwnedFd, plan: &str, planned: &Listeners) -> Result<Vec<(u16
                     listeners.push(checked(fd, &mut left)?);
                 }
             }
-            _ => return Err("it says what is not understood".to_owned()),
+            _ => return Err("it sent an unexpected message".to_owned()),
         }
     }
 }
@@ -169,7 +169,7 @@ pub fn offer(path: &Path, plan: &str, listeners: &[impl AsFd]) -> Result<Lease, 
     }
     sent.map_err(failed)?;
     if answer?.0 != TAKEN {
-        return Err("the router says what is not understood".to_owned());
+        return Err("the router sent an unexpected message".to_owned());
     }
     set_timeouts(&stream, None).map_err(failed)?;
     Ok(Lease { stream })

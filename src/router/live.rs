@@ -117,7 +117,7 @@ pub async fn follow(path: PathBuf, current: &Current, say: impl Fn(&str)) {
                 current.set(Live::new(file));
                 say("router: a new policy is in force");
             }
-            Err(error) => say(&format!("router: the new policy is not in force, the old one stays: {error}")),
+            Err(error) => say(&format!("router: kept the old policy, since the new one cannot be used: {error}")),
         }
     }
 }

@@ -283,7 +283,7 @@ impl Dialer {
             ) => Handshake::OtherProtocol,
             Some(rustls::Error::InvalidCertificate(why)) => {
                 let hint = Reason::UpstreamUntrusted.hint();
-                failed(Reason::UpstreamUntrusted, format!("the host's certificate is not good: {why:?}; {hint}"))
+                failed(Reason::UpstreamUntrusted, format!("the host's certificate is not trusted: {why:?}; {hint}"))
             }
             _ => failed(Reason::UpstreamFailed, format!("the TLS handshake failed: {error}")),
         })

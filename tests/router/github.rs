@@ -203,7 +203,7 @@ fn a_failing_api_is_asked_again_and_less_and_less_often() {
 fn the_api_must_show_a_certificate_that_the_router_trusts() {
     let world = World::start(policy());
     let github = GitHub::start(&world, "stranger");
-    let needle = "no token for GH_TOKEN: the host's certificate is not good: UnknownIssuer";
+    let needle = "no token for GH_TOKEN: the host's certificate is not trusted: UnknownIssuer";
     world.wait("two refused handshakes", || world.read("err").matches(needle).count() >= 2);
     assert_eq!((github.mints(), &github.state()["refused"]), (0, &json!([])));
     // The end does not wait for what cannot be.

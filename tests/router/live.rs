@@ -67,7 +67,7 @@ fn a_file_that_is_no_policy_changes_nothing_and_is_told() {
     let good = fs::read_to_string(world.path("router/policy.json")).unwrap();
     for (number, bad) in ["", "{", "{\"format\": 2}", &good.replace("\"allow\"", "\"alow\"")].into_iter().enumerate() {
         replace(&world, bad.as_bytes());
-        world.wait("the complaint", || world.read("err").matches("is not in force").count() == number + 1);
+        world.wait("the complaint", || world.read("err").matches("kept the old policy").count() == number + 1);
         assert!(exchange(&world, 443, &hello("api.example.com")).starts_with(b"here is"), "{bad:.40}");
     }
     // Nor does one that would serve somebody else.

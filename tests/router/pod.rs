@@ -41,7 +41,7 @@ fn the_gate_opens_in_its_own_pod_and_for_its_own_plan_alone() {
     assert!(open.status.success(), "{}", said(&open));
     for (inside, change, why) in [
         (false, (|_| ()) as fn(&mut PodFile), "the sandbox does not start"),
-        (true, |file| file.agent = [10, 99, 99, 99].into(), "planned was 10.99.99.99"),
+        (true, |file| file.agent = [10, 99, 99, 99].into(), "instead of 10.99.99.99"),
         (true, |file| file.internal = "10.99.99.0/29".parse().unwrap(), "route out of 10.99.99.0/29"),
         (true, |file| file.plan = "ffffffffffff".into(), "serves plan"),
         (true, |file| file.format = 2, "format 2"),

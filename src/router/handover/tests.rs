@@ -100,7 +100,7 @@ fn what_says_something_else_or_nothing_is_refused() {
     };
     assert!(said(&[]).contains("ended"));
     assert!(said(&[b"plan p"]).contains("ended"));
-    assert!(said(&[b"plan p", b"more"]).contains("not understood"));
+    assert!(said(&[b"plan p", b"more"]).contains("unexpected message"));
     assert!(said(&[&[b'x'; MESSAGE + 1]]).contains("too long"));
 }
 
