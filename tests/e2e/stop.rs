@@ -1,6 +1,7 @@
 //! `sandboxc stop SESSION` for sessions without a runner: a script, a manifest played by hand, units.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -39,8 +40,17 @@ fn a_session_of_the_script_is_stopped_and_another_one_goes_on() {
     let sandbox = Sandbox::new();
     let hashes = ["stop-script", "stop-twin"].map(|session| compiled(&sandbox, session));
     let script = |session: &str| sandbox.scratch(session).join("run.sh");
-    let (child, mut twin) = (run(&script("stop-script")), run(&script("stop-twin")));
-    wait_until("both run", || agent_runs(&hashes[0], "stop-script") && agent_runs(&hashes[1], "stop-twin"));
+    let (mut child, mut twin) = (run(&script("stop-script")), run(&script("stop-twin")));
+    wait_until("both run", || {
+        for script in [&mut child, &mut twin] {
+            if let Some(status) = script.try_wait().unwrap() {
+                let mut why = String::new();
+                script.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+                panic!("a script ended early, with {status}: {why}");
+            }
+        }
+        agent_runs(&hashes[0], "stop-script") && agent_runs(&hashes[1], "stop-twin")
+    });
     assert_eq!(stop(&sandbox, "stop-script"), 0);
     let ended = child.wait_with_output().unwrap();
     assert_ne!(code(&ended), 0, "the command did not end by itself");
