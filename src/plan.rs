@@ -31,7 +31,7 @@ pub use pod::{Container, Pod, Role};
 pub use route::subnets;
 
 /// Part of every hash: raised when the same plan would be emitted in another way.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 
 /// The address on which podman's rootless network answers DNS queries (`--dns-forward`, podman `pasta_linux.go`, since
 /// 5.0). It asks the host's resolver, even one on the host's own loopback address.

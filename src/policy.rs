@@ -19,9 +19,9 @@ pub use address::{AddressGuard, NEVER, PLATFORM, SPECIAL, is_special, subtract, 
 pub use credential::{AwsVariables, Credential, CredentialKind};
 pub use decision::{Decision, Inspection, Reason, Tier, Verdict};
 pub use git::{GitRequest, GitRule, GitService, PushedRef, RefGlob, RepositoryGlob};
-pub use host::{EVERY_NAME, HostError, HostName, HostPattern, parse_pattern};
+pub use host::{EVERY_NAME, HostError, HostName, HostPattern, WEB_PORTS, parse_pattern};
 pub use path::{PathError, PathGlob, canonical};
 pub(crate) use request::names_method;
 pub use request::{GRAPHQL_PATH, GraphqlKind, GraphqlRule, HttpRequest, RequestRule, STEERING, Upgrade};
-pub use rule::{MOST_NAMED_PORTS, Policy, Rule, RuleId, RuleSet};
+pub use rule::{MOST_NAMED_PORTS, Policy, Rule, RuleId, RuleSet, covered_ports};
 pub use table::{Row, Scope};

@@ -10,7 +10,7 @@ use super::read::{self, Keys, fields, shorten};
 use super::request;
 use super::yaml::{Kind, Node};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::policy::{HostError, HostPattern, NEVER, RequestRule, parse_pattern};
+use crate::policy::{HostError, HostPattern, NEVER, RequestRule, WEB_PORTS, covered_ports, parse_pattern};
 use crate::source::{FileId, Located, Span};
 
 /// The list that an entry belongs to.
@@ -27,6 +27,7 @@ pub(super) enum ListKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) pattern: HostPattern,
+    /// As in [`Rule::ports`](crate::policy::Rule): the only ports that it is about, unless it is empty.
     pub(super) ports: BTreeSet<u16>,
     /// Where `private: true` is written.
     pub(super) private: Option<Span>,
@@ -36,9 +37,28 @@ pub(super) struct Entry {
     pub(super) span: Span,
 }
 
+impl Entry {
+    /// The ports that an entry of `allow` or `ceiling` covers.
+    pub(super) fn covered_ports(&self) -> BTreeSet<u16> {
+        covered_ports(&self.pattern, &self.ports)
+    }
+}
+
 pub(super) const ENTRY: Keys = Keys {
     what: "an entry",
-    known: &["host", "ports", "private", "broad", "methods", "paths", "graphql", "git", "upgrade", "pass_headers"],
+    known: &[
+        "host",
+        "ports",
+        "exact",
+        "private",
+        "broad",
+        "methods",
+        "paths",
+        "graphql",
+        "git",
+        "upgrade",
+        "pass_headers",
+    ],
     elsewhere: &[
         ("port", "write `ports: [5432]`"),
         ("path", "write `paths: [/a/**]`"),
@@ -74,6 +94,7 @@ fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
     let private = map.get("private").and_then(|n| read::boolean(n, "`private`", d)).filter(|p| p.value);
     let broad = map.get("broad").and_then(|n| read::boolean(n, "`broad`", d)).is_some_and(|b| b.value);
     let ports = map.get("ports").map(|n| ports(n, d));
+    let exact = map.get("exact").and_then(|n| read::boolean(n, "`exact`", d)).filter(|e| e.value);
     let Some(host) = map.get("host") else {
         d.push(
             Diagnostic::new(Code::MissingKey, "the entry has no `host`")
@@ -83,7 +104,13 @@ fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
         return None;
     };
     let text = read::string(host, "`host`", d)?;
-    let more = More { ports: ports.unwrap_or_default(), ports_span: map.key_span("ports"), broad, entry: node.span };
+    let more = More {
+        ports: ports.unwrap_or_default(),
+        ports_span: map.key_span("ports"),
+        exact: exact.and_then(|_| map.key_span("exact")),
+        broad,
+        entry: node.span,
+    };
     let mut entry = plain(&text, kind, Some(more), d)?;
     entry.private = private.and_then(|_| map.key_span("private"));
     let first = request::KEYS.iter().filter_map(|key| map.key_span(key)).min();
@@ -123,7 +150,7 @@ fn not_inspected(entry: &Entry, rule: Span, ports: Option<Span>) -> Option<Diagn
             finding("requests to an address cannot be inspected")
                 .help("use a host name; request rules apply to names on ports 80 and 443"),
         ),
-        _ if entry.ports.iter().any(|port| !matches!(port, 80 | 443)) => Some(
+        _ if entry.ports.iter().any(|port| !WEB_PORTS.contains(port)) => Some(
             finding("requests on a named port cannot be inspected")
                 .at(ports.unwrap_or(entry.span), "ports other than 80 and 443")
                 .help("remove the port; request rules apply to ports 80 and 443 only, and a second entry without rules would permit every request"),
@@ -135,10 +162,12 @@ fn not_inspected(entry: &Entry, rule: Span, ports: Option<Span>) -> Option<Diagn
     }
 }
 
-/// Reads everything but the host of an entry in mapping form.
+/// What the mapping form of an entry says besides the host.
 struct More {
     ports: BTreeSet<u16>,
     ports_span: Option<Span>,
+    /// Where `exact: true` is written.
+    exact: Option<Span>,
     broad: bool,
     entry: Span,
 }
@@ -157,6 +186,13 @@ fn ports(node: &Node, d: &mut Diagnostics) -> BTreeSet<u16> {
     };
     let mut findings = Diagnostics::new();
     let items = read::list(node, "`ports`", &mut findings);
+    if matches!(&node.kind, Kind::Seq(items) if items.is_empty()) {
+        findings.push(
+            Diagnostic::new(Code::BadPort, "`ports` is empty")
+                .at(node.span, "")
+                .help("list the ports, or remove `ports`: an entry without it is about ports 80 and 443, or in `deny` about every port"),
+        );
+    }
     let ports = items.iter().filter_map(read_one).collect();
     d.append(findings);
     ports
@@ -172,10 +208,17 @@ fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Dia
         }
     };
     let mapped = more.is_some();
-    let more = more.unwrap_or(More { ports: BTreeSet::new(), ports_span: None, broad: false, entry: text.span });
-    let mut ports = more.ports;
+    let none = More { ports: BTreeSet::new(), ports_span: None, exact: None, broad: false, entry: text.span };
+    let More { mut ports, ports_span, exact, broad: means_broad, entry: span } = more.unwrap_or(none);
     ports.extend(port);
-    let entry = Entry { pattern, ports, private: None, broad: more.broad, request: None, span: more.entry };
+    if let Some(finding) = exact.and_then(|span| exact_without_effect(span, kind, &ports)) {
+        d.push(finding);
+        return None;
+    }
+    if kind != ListKind::Deny && exact.is_none() {
+        add_web_ports(&pattern, &mut ports);
+    }
+    let entry = Entry { pattern, ports, private: None, broad: means_broad, request: None, span };
     let gives = matches!(kind, ListKind::Allow | ListKind::AllowFile);
     let many = matches!(entry.pattern, HostPattern::Suffix(_) | HostPattern::Subdomains(_));
     if let Some(finding) = address(&entry, kind, text) {
@@ -186,9 +229,9 @@ fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Dia
         d.push(finding);
         return None;
     }
-    if many && gives && !entry.ports.is_empty() {
+    if many && gives && entry.ports.iter().any(|port| !WEB_PORTS.contains(port)) {
         let error = HostError::PortOnMany(text.value.clone());
-        d.push(host_error(&error, more.ports_span.unwrap_or(text.span)).at(text.span, "matches many hosts"));
+        d.push(host_error(&error, ports_span.unwrap_or(text.span)).at(text.span, "matches many hosts"));
         return None;
     }
     let broad_here = gives && !entry.broad && !operated(&entry.pattern);
@@ -197,6 +240,24 @@ fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Dia
         return None;
     }
     Some(entry)
+}
+
+/// A named port is added to 80 and 443, unless only those are named: then the others of them stay closed.
+fn add_web_ports(pattern: &HostPattern, ports: &mut BTreeSet<u16>) {
+    if ports.iter().any(|port| !WEB_PORTS.contains(port)) {
+        ports.extend(pattern.web_ports());
+    }
+}
+
+/// The finding for an `exact: true` that changes nothing, or closes everything.
+fn exact_without_effect(span: Span, kind: ListKind, ports: &BTreeSet<u16>) -> Option<Diagnostic> {
+    if kind == ListKind::Deny {
+        let message = "`deny` is always about the listed ports only, so `exact` has no effect";
+        return Some(Diagnostic::new(Code::NotEnforceable, message).at(span, "").help("remove `exact`"));
+    }
+    let message = "an entry with `exact: true` needs `ports`, since it opens nothing else";
+    let finding = || Diagnostic::new(Code::BadPort, message).at(span, "");
+    ports.is_empty().then(|| finding().help("add the ports, e.g. `ports: [5432]`, or remove `exact`"))
 }
 
 /// Why an entry can never open a loopback, link-local or multicast address.

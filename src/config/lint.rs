@@ -67,17 +67,16 @@ fn repeated(entries: &[Named], d: &mut Diagnostics) {
         let list = id.as_str().rsplit_once('[').map_or("", |(list, _)| list);
         let private = entry.private.is_some();
         let same = (list, &entry.pattern, entry.request.as_ref());
+        let denies = list.ends_with("deny");
+        let about = |entry: &Entry| if denies { entry.ports.clone() } else { entry.covered_ports() };
         let Some(seen) = seen.get_mut(&same) else {
-            let fresh =
-                Seen { ports: entry.ports.clone(), all_ports: entry.ports.is_empty(), private, first: entry.span };
-            seen.insert(same, fresh);
+            let all_ports = denies && entry.ports.is_empty();
+            seen.insert(same, Seen { ports: about(entry), all_ports, private, first: entry.span });
             continue;
         };
-        let covered = if list.ends_with("deny") {
-            seen.all_ports || (!entry.ports.is_empty() && entry.ports.is_subset(&seen.ports))
-        } else {
-            entry.ports.is_subset(&seen.ports)
-        };
+        let ports = about(entry);
+        let every = denies && ports.is_empty();
+        let covered = seen.all_ports || (!every && ports.is_subset(&seen.ports));
         if covered && (seen.private || !private) {
             d.push(
                 Diagnostic::new(Code::MootRule, format!("`{}` repeats an earlier entry", entry.pattern))
@@ -86,8 +85,8 @@ fn repeated(entries: &[Named], d: &mut Diagnostics) {
                     .help("remove one of them"),
             );
         }
-        seen.ports.extend(&entry.ports);
-        seen.all_ports |= entry.ports.is_empty();
+        seen.ports.extend(ports);
+        seen.all_ports |= every;
         seen.private |= private;
     }
 }
@@ -167,8 +166,7 @@ impl<'a> Index<'a> {
 
     /// The deny entry that covers everything an allow entry permits.
     fn denies(&self, allow: &Entry) -> Option<Span> {
-        let web = if matches!(allow.pattern, HostPattern::Ip(_)) { BTreeSet::new() } else { BTreeSet::from([80, 443]) };
-        let ports: BTreeSet<u16> = allow.ports.union(&web).copied().collect();
+        let ports = allow.covered_ports();
         let forbids = |deny: &&Named| deny.entry.ports.is_empty() || ports.is_subset(&deny.entry.ports);
         self.covering(&allow.pattern).into_iter().find(forbids).map(|named| named.entry.span)
     }
@@ -177,6 +175,9 @@ impl<'a> Index<'a> {
     fn permits(&self, allow: &Entry) -> bool {
         let many = matches!(allow.pattern, HostPattern::Suffix(_) | HostPattern::Subdomains(_));
         let base = base(&allow.pattern);
-        !self.covering(&allow.pattern).is_empty() || (many && (base.is_empty() || self.bases.contains(base)))
+        let ports = allow.covered_ports();
+        let owner = covering(&allow.pattern).find_map(|pattern| self.by_pattern.get(&pattern));
+        let shares = |named: &&Named| !named.entry.covered_ports().is_disjoint(&ports);
+        owner.is_some_and(|group| group.iter().any(shares)) || (many && (base.is_empty() || self.bases.contains(base)))
     }
 }

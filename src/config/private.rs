@@ -49,7 +49,7 @@ pub(super) fn check(
         let Some(span) = entry.private.filter(|_| !never.contains(&entry.span)) else { continue };
         let covers = |pattern: &HostPattern| covering(&entry.pattern).any(|wider| wider == *pattern);
         let given = allow_private.iter().any(|pattern| covers(pattern))
-            || own.iter().any(|own| covers(&own.pattern) && entry.ports.is_subset(&own.ports));
+            || own.iter().any(|own| covers(&own.pattern) && entry.covered_ports().is_subset(&own.covered_ports()));
         if !given {
             let pattern = &entry.pattern;
             let message = format!("the repo may not open private addresses for `{pattern}`");

@@ -6,7 +6,7 @@ use std::mem::discriminant;
 use super::credential::{CredentialWish, SecretWish, Wish, Wishes};
 use super::secret::{AwsKeys, SecretRef, SecretRefs};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::policy::{AwsVariables, Credential, CredentialKind, HostPattern, Policy, Verdict};
+use crate::policy::{AwsVariables, Credential, CredentialKind, HostName, HostPattern, Policy, Rule, Verdict};
 use crate::source::{Located, SourceMap, Span};
 
 /// The secrets of `defaults`, overridden and extended by those of the entry in force, by section and name.
@@ -56,25 +56,42 @@ fn reach(name: &Located<String>, scope: &Located<HostPattern>, policy: &Policy) 
     if policy.reaches(pattern, 443) {
         return None;
     }
-    let elsewhere = policy.allow.rules().iter().find_map(|rule| {
-        let HostPattern::Exact(host) = &rule.pattern else { return None };
-        let mut ports = rule.ports.iter().copied().chain([80]);
-        let allowed = |port: &u16| policy.decide(host.as_str(), *port).verdict == Verdict::Allow;
-        ports.find(allowed).filter(|_| pattern.matches(host))
+    let exact = policy.allow.rules().iter().filter_map(|rule| match &rule.pattern {
+        HostPattern::Exact(host) if pattern.matches(host) => Some((rule, host)),
+        _ => None,
     });
-    Some(match elsewhere {
-        Some(port) => {
-            let message = format!("`{}` needs HTTPS, but `{pattern}` is reachable on port {port} only", name.value);
+    let mut elsewhere: Vec<u16> = exact.flat_map(|(rule, host)| open_ports(rule, host, policy)).collect();
+    elsewhere.sort_unstable();
+    elsewhere.dedup();
+    Some(match elsewhere.as_slice() {
+        [_, ..] => {
+            let ports = ports_text(&elsewhere);
+            let message = format!("`{}` needs HTTPS, but `{pattern}` is reachable on {ports} only", name.value);
             Diagnostic::new(Code::NotEnforceable, message)
                 .at(scope.span, "nothing would replace the surrogate with its value")
                 .help("allow port 443 of the host, or remove the host from `scopes`")
         }
-        None => {
+        [] => {
             Diagnostic::new(Code::MootRule, format!("`{}` has the scope `{pattern}`, which is not allowed", name.value))
                 .at(scope.span, "has no effect")
                 .help("allow the host, or remove it from `scopes`")
         }
     })
+}
+
+/// "port 80", "ports 80 and 5432".
+fn ports_text(ports: &[u16]) -> String {
+    let all: Vec<String> = ports.iter().map(u16::to_string).collect();
+    match all.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("ports {} and {last}", rest.join(", ")),
+        _ => format!("port {}", all.join("")),
+    }
+}
+
+/// The ports of a rule's host that the whole policy allows.
+fn open_ports(rule: &Rule, host: &HostName, policy: &Policy) -> Vec<u16> {
+    let allowed = |port: &u16| policy.decide(host.as_str(), *port).verdict == Verdict::Allow;
+    rule.covered_ports().into_iter().filter(allowed).collect()
 }
 
 /// Each variable can only have one meaning; credentials have separate names in logs.

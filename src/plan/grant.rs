@@ -110,10 +110,9 @@ fn egress(resolved: &Resolved, add: &mut impl FnMut(GrantKind, String, &Place)) 
         return;
     }
     for rule in resolved.policy.allow.rules() {
-        let web = if rule.covers_port(443) { "80 443" } else { "" };
-        let named: Vec<String> = rule.ports.iter().map(u16::to_string).collect();
+        let named: Vec<String> = rule.covered_ports().iter().map(u16::to_string).collect();
         let private = if rule.private { " (may be private)" } else { "" };
-        let ports = format!("{web} {}", named.join(" "));
+        let ports = named.join(" ");
         let requests = requests(rule.request.as_ref());
         add(GrantKind::Egress, format!("allow {} {}{private}{requests}", rule.pattern, ports.trim()), &rule.from);
     }

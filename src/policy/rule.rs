@@ -62,7 +62,7 @@ pub struct Rule {
     pub id: RuleId,
     /// The hosts that it matches.
     pub pattern: HostPattern,
-    /// The TCP ports that it names besides 80 and 443.
+    /// The only TCP ports that it is about. Empty: 80 and 443 of names in `allow` and `ceiling`, every port in `deny`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ports: BTreeSet<u16>,
     /// Whether the names it matches may resolve to special-purpose addresses.
@@ -88,9 +88,18 @@ impl Rule {
 
     /// Whether an allow or ceiling entry covers this port, if its pattern matches.
     pub fn covers_port(&self, port: u16) -> bool {
-        let web = matches!(port, 80 | 443) && !matches!(self.pattern, HostPattern::Ip(_));
-        web || self.ports.contains(&port)
+        if self.ports.is_empty() { self.pattern.web_ports().contains(&port) } else { self.ports.contains(&port) }
     }
+
+    /// All ports that an allow or ceiling entry covers.
+    pub fn covered_ports(&self) -> BTreeSet<u16> {
+        covered_ports(&self.pattern, &self.ports)
+    }
+}
+
+/// The ports that an allow or ceiling entry with this pattern and these [`Rule::ports`] covers.
+pub fn covered_ports(pattern: &HostPattern, ports: &BTreeSet<u16>) -> BTreeSet<u16> {
+    if ports.is_empty() { pattern.web_ports().iter().copied().collect() } else { ports.clone() }
 }
 
 /// A list of rules with an index by pattern. Entries with the same pattern form a group and apply together.

@@ -127,13 +127,13 @@ mod tests {
     fn a_file_of_another_format_or_with_more_in_it_is_refused() {
         let text = |more: &str| {
             format!(
-                r#"{{"format":1,"plan":"p","internal":"10.0.0.0/29","agent":"10.0.0.3","router":"10.0.0.2",
+                r#"{{"format":2,"plan":"p","internal":"10.0.0.0/29","agent":"10.0.0.3","router":"10.0.0.2",
                     "user_namespaces":true,"web_loopback":"127.0.1.1"{more}}}"#
             )
         };
         assert!(PodFile::read("pod.json", text("").as_bytes()).is_ok());
         assert!(PodFile::read("pod.json", text(r#","else":1"#).as_bytes()).is_err());
-        let other = text("").replace("\"format\":1", "\"format\":2");
-        assert!(PodFile::read("pod.json", other.as_bytes()).unwrap_err().contains("format 2"));
+        let other = text("").replace("\"format\":2", "\"format\":1");
+        assert!(PodFile::read("pod.json", other.as_bytes()).unwrap_err().contains("format 1"));
     }
 }

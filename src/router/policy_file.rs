@@ -10,7 +10,7 @@ use crate::policy::{Policy, RuleId};
 use crate::source::Place;
 
 /// The version of the format. A router refuses all other versions, so that it never guesses what a field means.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Everything that router, gate and forwarder do, except for secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

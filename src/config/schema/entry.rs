@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use super::Items;
 
 /// A host: `example.com` (this host, ports 80 and 443), `.example.com` (it and every subdomain), `*.example.com`
-/// (subdomains only), `example.com:5432` (this host, and also TCP port 5432), or a mapping with more options.
+/// (subdomains only), `example.com:443` (only port 443), `example.com:5432` (ports 80 and 443, and TCP port 5432), or a
+/// mapping with more options.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(super) enum Entry {
@@ -23,8 +24,12 @@ pub(super) enum Entry {
 pub(super) struct EntryMapping {
     /// The host, a suffix, or an IPv4 address (which needs `ports`).
     host: String,
-    /// TCP ports besides 80 and 443.
+    /// TCP ports. If the list contains only 80 or 443, the others are closed; all other ports are added to 80 and 443,
+    /// unless `exact` is true.
+    #[schemars(length(min = 1))]
     ports: Option<Vec<Port>>,
+    /// True if only the listed ports are open, without 80 and 443. Default: false.
+    exact: Option<bool>,
     /// True if the host may resolve to private addresses. In a repo file, this needs `allow_private` in the server
     /// file. Default: false.
     private: Option<bool>,

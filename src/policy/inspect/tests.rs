@@ -125,7 +125,8 @@ fn rules_that_nobody_could_enforce_permit_nothing() {
     let policy = allow(vec![("a.test:5432", ruled()), ("203.0.113.7:443", ruled())]);
     assert_eq!(policy.decide("a.test", 5432).reason, Reason::PortNotAllowed);
     assert_eq!(policy.decide("203.0.113.7", 443).reason, Reason::PortNotAllowed);
-    assert_eq!(policy.decide("a.test", 443).tier, Tier::Inspected);
+    assert_eq!(policy.decide("a.test", 443).reason, Reason::PortNotAllowed);
+    assert_eq!(allow(vec![("a.test:443", ruled())]).decide("a.test", 443).tier, Tier::Inspected);
     let plain = allow(vec![("a.test:5432", None), ("203.0.113.7:443", None)]);
     let capped = Policy { ceiling: Some(policy.allow), ..plain };
     assert_eq!(capped.decide("a.test", 5432).reason, Reason::AboveCeiling);

@@ -149,8 +149,10 @@ fn changed(change: impl FnOnce(&mut Value)) -> Result<PolicyFile, String> {
 #[test]
 fn another_format_is_refused_before_anything_else_of_it_is_read() {
     assert!(changed(|_| ()).is_ok());
-    let later = PolicyFile::read(br#"{"format": 2, "new": true}"#).unwrap_err();
-    assert!(later.contains("format 2"), "{later}");
+    let later = PolicyFile::read(br#"{"format": 3, "new": true}"#).unwrap_err();
+    assert!(later.contains("format 3"), "{later}");
+    // In format 1, `ports: [443]` also opened port 80.
+    assert!(changed(|value| value["format"] = json!(1)).unwrap_err().contains("format 1"));
     assert!(PolicyFile::read(b"{}").unwrap_err().contains("format"));
 }
 

@@ -199,6 +199,7 @@ fn a_schema_bounds_numbers_and_names() {
         "env: {A-B: a}",
         "network: {allow: [{host: a.example.com, ports: [0]}]}",
         "network: {allow: [{host: a.example.com, ports: [65536]}]}",
+        "network: {allow: [{host: a.example.com, ports: []}]}",
     ] {
         let text = format!("version: 1\n{text}\n");
         assert_eq!(accepts(false, &text), Some(false), "{text}");

@@ -7,6 +7,7 @@ mod disk;
 mod explain;
 pub mod fixtures;
 mod git;
+mod ports;
 mod property;
 mod protect;
 mod replays;
