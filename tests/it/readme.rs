@@ -103,7 +103,7 @@ fn the_table_of_entries_means_what_it_says() {
         .filter(|line| line.starts_with("| `") && line.contains("example.com") || line.contains("| `{host:"))
         .map(|line| line.split('`').nth(1).unwrap().to_owned())
         .collect();
-    assert_eq!(entries.len(), 7, "{entries:?}");
+    assert_eq!(entries.len(), 9, "{entries:?}");
     let decide = |entry: &str, host: &str, port: u16| {
         let server = "version: 1\ndefaults: {allow_private: [10.0.0.5, wiki.corp.example.com]}\n";
         let loaded = load_files(&format!("version: 1\nnetwork:\n  allow:\n    - {entry}\n"), server);
@@ -117,12 +117,16 @@ fn the_table_of_entries_means_what_it_says() {
         (1, "a.b.example.com", 443, true),
         (2, "example.com", 443, false),
         (2, "a.example.com", 443, true),
-        (3, "db.example.com", 5432, true),
-        (3, "db.example.com", 443, true),
-        (4, "10.0.0.5", 5432, true),
-        (4, "10.0.0.5", 443, false),
-        (5, "wiki.corp.example.com", 443, true),
-        (6, "any.thing.net", 443, true),
+        (3, "api.example.com", 443, true),
+        (3, "api.example.com", 80, false),
+        (4, "db.example.com", 5432, true),
+        (4, "db.example.com", 443, true),
+        (5, "db.example.com", 5432, true),
+        (5, "db.example.com", 443, false),
+        (6, "10.0.0.5", 5432, true),
+        (6, "10.0.0.5", 443, false),
+        (7, "wiki.corp.example.com", 443, true),
+        (8, "any.thing.net", 443, true),
     ];
     for (index, host, port, allowed) in cases {
         assert_eq!(decide(&entries[index], host, port), allowed, "{} {host}:{port}", entries[index]);

@@ -8,7 +8,7 @@ use super::*;
 
 fn pod_file(router: Ipv4Addr) -> PodFile {
     PodFile {
-        format: 1,
+        format: crate::router::policy_file::FORMAT,
         plan: "p".into(),
         internal: "127.0.0.0/8".parse().unwrap(),
         agent: Ipv4Addr::LOCALHOST,
