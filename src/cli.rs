@@ -6,6 +6,7 @@ mod compile;
 mod context;
 mod doctor;
 mod duration;
+mod exec;
 mod explain;
 mod gc;
 mod image;
@@ -43,6 +44,10 @@ enum Command {
     Run(run::RunArgs),
     /// Run the configured command on a terminal, with ARGS appended
     Agent(run::AgentArgs),
+    /// Run a command in a running sandbox, beside its own, with its own streams and exit code
+    Exec(exec::ExecArgs),
+    /// Open a shell in a running sandbox: `exec --tty SESSION -- sh`
+    Shell(exec::ShellArgs),
     /// Check the repo and server config and print every error with its position
     Validate(validate::ValidateArgs),
     /// Show whether a URL or HOST:PORT is allowed, by which rule, and where that rule is
@@ -131,6 +136,8 @@ fn dispatch(command: Command) -> u8 {
         Command::Secrets(args) => secrets::secrets(&args),
         Command::Run(args) => run::run(&args),
         Command::Agent(args) => run::agent(args),
+        Command::Exec(args) => exec::exec(&args),
+        Command::Shell(args) => exec::shell(args),
         Command::Validate(args) => validate::validate(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Schema(args) => schema::schema(&args),
@@ -164,6 +171,11 @@ impl Failure {
     fn promise(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: exit::PROMISE }
     }
+}
+
+/// The failure of a command that was given a session that does not exist.
+fn no_session(session: &str) -> Failure {
+    Failure::usage(format!("no session `{session}`; `sandboxc ps` lists the running sessions"))
 }
 
 impl From<crate::runtime::RuntimeError> for Failure {

@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod conmon;
 pub mod ctrlog;
 pub mod doctor;
+pub mod enter;
 pub mod exec;
 pub mod fault;
 pub mod gc;

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::Failure;
 use super::context::{Context, show};
+use super::{Failure, no_session};
 use crate::runtime::logs::logs as follow;
 
 #[derive(Debug, Args)]
@@ -28,8 +28,6 @@ pub(super) fn logs(args: &LogsArgs) -> Result<u8, Failure> {
     }
     match found {
         true => Ok(0),
-        false => {
-            Err(Failure::usage(format!("no session `{}`; `sandboxc ps` lists the running sessions", args.session)))
-        }
+        false => Err(no_session(&args.session)),
     }
 }

@@ -85,6 +85,7 @@ mod tests {
             pid: 7,
             stage: Stage::Running,
             plans: Vec::new(),
+            entrance: None,
         };
         let text = table(std::slice::from_ref(&record), Duration::from_secs(1000 + 300));
         assert_eq!(

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::Failure;
 use super::context::{Context, say};
+use super::{Failure, no_session};
 use crate::runtime::exit;
 use crate::runtime::stop::{Stopped, stop as stop_session};
 
@@ -18,9 +18,7 @@ pub(super) fn stop(args: &StopArgs) -> Result<u8, Failure> {
     let (registry, podman) = Context::sessions()?;
     match stop_session(&podman, &registry, &args.session)? {
         Stopped::Ended => Ok(0),
-        Stopped::Unknown => {
-            Err(Failure::usage(format!("no session `{}`; `sandboxc ps` lists the running sessions", args.session)))
-        }
+        Stopped::Unknown => Err(no_session(&args.session)),
         Stopped::Left(left) => {
             for left in left {
                 say(&format!("sandboxc: {left}"));

@@ -18,6 +18,13 @@ const LOOK: Duration = Duration::from_millis(20);
 /// After this many checks, podman has asked systemd to stop the slice that it is in itself, see [`await_cleanups`].
 const PATIENCE: u32 = 75;
 
+/// The variable that marks a call of `podman exec`. podman passes variables with this prefix on to conmon, and none of
+/// them into the container. So it tells which of several conmons belongs to which call.
+pub const MARK: &str = "LC_SANDBOXC_EXEC";
+
+/// How many descendants of a command get a signal. A command with more of them only ends with its session.
+const FAMILY: usize = 4096;
+
 /// A container with a running conmon.
 #[derive(Debug, Default)]
 struct Seen {
@@ -54,6 +61,14 @@ pub fn await_cleanups(names: &[&str]) {
     }
 }
 
+/// podman's id of the container with this name, if this process is its conmon.
+pub fn container_of(process: &Process, name: &str) -> Option<String> {
+    let words = process.words();
+    known(&words, &[name]).filter(|_| is_conmon(&words) && process.is_outside())?;
+    let id = value(&words, "-c").filter(|id| value(&words, "-u") == Some(id))?;
+    String::from_utf8(id.to_vec()).ok()
+}
+
 /// The given containers that have a conmon.
 fn look<'a>(names: &[&'a str]) -> BTreeMap<&'a str, Seen> {
     let mut all: BTreeMap<&str, Seen> = BTreeMap::new();
@@ -83,23 +98,33 @@ fn look<'a>(names: &[&'a str]) -> BTreeMap<&'a str, Seen> {
 /// The processes of a container.
 #[derive(Debug)]
 pub struct Inside {
-    name: String,
-    /// podman's init, which must keep running.
+    /// podman's id of the container.
+    id: Vec<u8>,
+    /// podman's init or a unit's command, which must keep running.
     init: Process,
     group: Cgroup,
 }
 
 impl Inside {
-    /// Finds the processes of a running container; `None` if it is not running.
+    /// Finds the processes of the running container with this name; `None` if it is not running.
     pub fn of(name: &str) -> Option<Self> {
-        let conmons = Process::find(|words| is_conmon(words) && known(words, &[name]).is_some());
+        Self::find(|words| known(words, &[name]).is_some())
+    }
+
+    /// Finds the processes of the running container with this id; `None` if it is not running.
+    pub fn of_id(id: &str) -> Option<Self> {
+        Self::find(|words| value(words, "-c") == Some(id.as_bytes()))
+    }
+
+    fn find(wanted: impl Fn(&[Vec<u8>]) -> bool) -> Option<Self> {
+        let conmons = Process::find(|words| is_conmon(words) && wanted(words));
         conmons.into_iter().find_map(|conmon| {
             let words = conmon.words();
             let id = value(&words, "-c").filter(|id| value(&words, "-u") == Some(id))?;
             let init = conmon.children()?.into_iter().next()?;
             let list = fs::read_to_string(format!("/proc/{}/cgroup", init.number())).ok()?;
             let group = Cgroup::open(&group_of(&list, std::str::from_utf8(id).ok()?)?).ok()?;
-            Some(Self { name: name.to_owned(), init, group })
+            Some(Self { id: id.to_vec(), init, group })
         })
     }
 
@@ -109,27 +134,65 @@ impl Inside {
         self.init.root().filter(|_| !self.init.is_outside())
     }
 
-    /// Sends a signal to every process but podman's init, as a terminal does for its foreground group.
-    pub fn interrupt(&self, signal: Signal) {
+    /// Sends a signal to every process but podman's init and what other calls than `mark`'s execute here, as a terminal
+    /// does for its foreground group.
+    pub fn interrupt(&self, signal: Signal, mark: &str) {
         let program = self.init.program();
-        for process in self.group.members().iter().filter(|process| program.is_none() || process.program() != program) {
+        let others = family(self.executed(|other| other != Some(mark.as_bytes())));
+        let others: Vec<i32> = others.iter().map(Process::number).collect();
+        let members = self.group.members();
+        let ours = members.iter().filter(|process| !others.contains(&process.number()));
+        for process in ours.filter(|process| program.is_none() || process.program() != program) {
             process.signal(signal);
         }
     }
 
-    /// Sends a signal to the command only, which conmon executes in the container. Returns false if there is no such
-    /// process.
-    pub fn tell(&self, signal: Signal) -> bool {
-        let names = [self.name.as_str()];
+    /// Sends a signal to the command only, which the call with this mark executes in the container. Returns false if
+    /// there is no such process.
+    pub fn tell(&self, signal: Signal, mark: &str) -> bool {
+        let commands = self.executed(|one| one == Some(mark.as_bytes()));
+        let told: Vec<bool> = commands.iter().map(|process| process.signal(signal)).collect();
+        told.contains(&true)
+    }
+
+    /// Kills every command that `podman exec` runs here, with its descendants. Returns false if there is none.
+    pub fn kill_executed(&self) -> bool {
+        let all = family(self.executed(|_| true));
+        for process in &all {
+            process.signal(Signal::KILL);
+        }
+        !all.is_empty()
+    }
+
+    /// Sends a signal to that command and its descendants, parents first. Returns false if there is no such process.
+    pub fn tell_family(&self, signal: Signal, mark: &str) -> bool {
+        let all = family(self.executed(|one| one == Some(mark.as_bytes())));
+        let told: Vec<bool> = all.iter().map(|process| process.signal(signal)).collect();
+        told.contains(&true)
+    }
+
+    /// The commands that `podman exec` runs in this container, if their calls have a wanted mark.
+    fn executed(&self, wanted: impl Fn(Option<&[u8]>) -> bool) -> Vec<Process> {
         let executes = |words: &[Vec<u8>]| {
-            is_conmon(words) && known(words, &names).is_some() && value(words, "-c") != value(words, "-u")
+            is_conmon(words) && value(words, "-c") == Some(&self.id) && value(words, "-u") != Some(&self.id)
         };
-        let commands = Process::find(executes).into_iter().filter_map(|conmon| conmon.children()).flatten();
+        let conmons = Process::find(executes).into_iter().filter(|conmon| wanted(conmon.variable(MARK).as_deref()));
+        let commands: Vec<Process> = conmons.filter_map(|conmon| conmon.children()).flatten().collect();
         let members: Vec<i32> = self.group.members().iter().map(Process::number).collect();
         // A child that has not executed its program yet is not in the cgroup, and the signal would kill it.
-        let told = commands.filter(|process| members.contains(&process.number())).map(|process| process.signal(signal));
-        told.collect::<Vec<_>>().contains(&true)
+        commands.into_iter().filter(|process| members.contains(&process.number())).collect()
     }
+}
+
+/// These processes and their descendants, parents first.
+fn family(mut all: Vec<Process>) -> Vec<Process> {
+    let mut at = 0;
+    while let Some(process) = all.get(at).filter(|_| all.len() < FAMILY) {
+        let children = process.children().unwrap_or_default();
+        all.extend(children);
+        at += 1;
+    }
+    all
 }
 
 /// Finds the path of a container's group in `/proc/PID/cgroup` of its first process (`cgroups(7)`): the part that ends

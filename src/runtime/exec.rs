@@ -1,4 +1,4 @@
-//! Runs the command in the agent container, which is held open, with a deadline and the caller's streams.
+//! Runs a command in the agent container, which is held open, with a deadline and the caller's streams.
 
 use std::fs::File;
 use std::io;
@@ -10,26 +10,45 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 
 use super::RuntimeError;
-use super::conmon::Inside;
+use super::conmon::{Inside, MARK};
+use super::host;
+use super::orphans::end_visits;
 use super::podman::Podman;
 use super::process::Process;
+use super::registry::Stage;
 use super::signals::{Asked, Signals};
-use super::terminal::{Keyboard, Terminal};
+use super::state::State;
+use super::terminal::{Keyboard, Terminal, type_input};
 use crate::plan::trust;
 
 /// A second Ctrl-C within this time stops the sandbox, not just the command.
 const TWICE: Duration = Duration::from_secs(2);
 
-/// How long output may drain after the container was killed.
+/// How long podman may take to end after the command's processes were killed.
+const KILLING: Duration = Duration::from_secs(2);
+
+/// How long output may drain after the container was removed.
 const DRAIN: Duration = Duration::from_secs(5);
+
+/// What ends when the command must stop, and what gets the signals that are for the command.
+#[derive(Clone, Copy, Debug)]
+pub enum Scope<'a> {
+    /// The container of this session, whose command this is.
+    Session(&'a State),
+    /// Only this command and its descendants: others run in the same container.
+    Command,
+}
 
 /// What to run, and how.
 #[derive(Clone, Debug)]
 pub struct Exec<'a> {
-    /// The container.
+    /// podman's id of the container. A name might belong to another container by now.
     pub container: &'a str,
+    /// What ends with the command.
+    pub scope: Scope<'a>,
     /// The command and its arguments.
     pub command: &'a [String],
     /// Whether the command gets a terminal.
@@ -60,15 +79,18 @@ pub enum Ended {
 }
 
 /// The podman process that runs the command.
-struct Running {
+struct Running<'a> {
+    exec: &'a Exec<'a>,
+    /// Distinguishes this call from others in the same container.
+    mark: String,
     child: Child,
     process: Process,
     terminal: Option<Terminal>,
     _keyboard: Option<Keyboard>,
 }
 
-/// Runs the command and waits for it. After `TimedOut` and `Signalled`, the container is gone or dying; otherwise it
-/// still exists.
+/// Runs the command and waits for it. After `TimedOut`, `Alarmed` and `Signalled`, what the scope says is gone or dying;
+/// otherwise the container still exists.
 pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended, RuntimeError> {
     let mut running = spawn(podman, exec, signals)?;
     super::fault::point("command-started");
@@ -85,13 +107,11 @@ pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended
             Some(Asked::Interrupt(signal)) => {
                 last_interrupt = Some(Instant::now());
                 // If nothing seems to happen, people press Ctrl-C again.
-                if let Some(inside) = Inside::of(exec.container) {
-                    inside.interrupt(signal);
-                }
+                running.interrupt(signal);
                 None
             }
             Some(Asked::Message(signal)) => {
-                let told = Inside::of(exec.container).is_some_and(|inside| inside.tell(signal));
+                let told = Inside::of_id(exec.container).is_some_and(|inside| inside.tell(signal, &running.mark));
                 (!told).then(|| Ended::Signalled(signal.as_raw()))
             }
             Some(asked) => {
@@ -107,16 +127,17 @@ pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended
         };
         let is_late = exec.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if let Some(ended) = ended.or(is_late.then_some(Ended::TimedOut)) {
-            running.end(podman, exec.container);
+            running.end(podman, ended == Ended::Alarmed);
             return Ok(ended);
         }
     }
 }
 
-fn spawn(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Running, RuntimeError> {
+fn spawn<'a>(podman: &Podman, exec: &'a Exec<'a>, signals: &Signals) -> Result<Running<'a>, RuntimeError> {
     let mut command = podman.command(&arguments(exec));
+    let mark = format!("{}-{}", std::process::id(), host::random_session()?);
     // podman never gets the caller's terminal (see `terminal`) or the signals of our process group.
-    command.process_group(0);
+    command.process_group(0).env(MARK, &mark);
     let has_keyboard = rustix::termios::isatty(io::stdin());
     let terminal = if has_keyboard && exec.tty {
         signals.with_terminal()?;
@@ -124,13 +145,21 @@ fn spawn(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Running,
     } else {
         None
     };
-    if has_keyboard && terminal.is_none() {
+    // A terminal does not end by itself when a pipe does.
+    let is_typed = exec.tty && !has_keyboard;
+    if is_typed || (has_keyboard && terminal.is_none()) {
         command.stdin(Stdio::piped());
     }
     let mut child = command.spawn().map_err(RuntimeError::NoPodman)?;
-    let keyboard = child.stdin.take().map(|pipe| Keyboard::start(pipe.into()));
+    let keyboard = match child.stdin.take() {
+        Some(pipe) if is_typed => {
+            type_input(pipe.into());
+            None
+        }
+        pipe => pipe.map(|pipe| Keyboard::start(pipe.into())),
+    };
     let process = Process::of_child(&child).map_err(RuntimeError::io("watching podman"))?;
-    Ok(Running { child, process, terminal, _keyboard: keyboard })
+    Ok(Running { exec, mark, child, process, terminal, _keyboard: keyboard })
 }
 
 /// Gives podman a terminal of ours for each stream that is a terminal.
@@ -162,7 +191,7 @@ fn arguments(exec: &Exec<'_>) -> Vec<String> {
     args
 }
 
-impl Running {
+impl Running<'_> {
     fn job_control(&self, asked: Asked) {
         let Some(terminal) = &self.terminal else { return };
         match asked {
@@ -193,22 +222,53 @@ impl Running {
         }
     }
 
-    /// Stops the whole container, so that none of its processes survives, and drains the output.
+    /// Passes a signal on, as a terminal does for its foreground group.
+    fn interrupt(&self, signal: Signal) {
+        let Some(inside) = Inside::of_id(self.exec.container) else { return };
+        match self.exec.scope {
+            Scope::Session(_) => inside.interrupt(signal, &self.mark),
+            Scope::Command => drop(inside.tell_family(signal, &self.mark)),
+        }
+    }
+
+    /// Stops the whole container or the command with its descendants, so that none of these processes survives, and
+    /// drains the output.
     ///
-    /// The container is removed, not killed: after a kill, podman's cleanup takes the pod's lock, and a `pod rm` that
+    /// The processes are killed first: then podman ends in order, and has nothing to say about a container that was
+    /// removed under it. An alarm does not wait for that.
+    ///
+    /// A container is removed, not killed: after a kill, podman's cleanup takes the pod's lock, and a `pod rm` that
     /// already holds it waits for that cleanup until systemd gives up after 90 s (seen with podman 5.4.2).
-    fn end(&mut self, podman: &Podman, container: &str) {
-        // Continue even if this fails: the teardown that follows removes the pod by force.
-        let _ = podman.output(&["rm", "--force", "--volumes", "--time", "0", container], None);
-        let until = Instant::now() + DRAIN;
+    fn end(&mut self, podman: &Podman, at_once: bool) {
+        if let Scope::Session(state) = self.exec.scope {
+            state.enter(Stage::Ending);
+        }
+        let shown = !at_once && self.ends_within(KILLING, |running| running.interrupt(Signal::KILL));
+        if matches!(self.exec.scope, Scope::Session(_)) {
+            if let Some(inside) = Inside::of_id(self.exec.container).filter(|_| !at_once) {
+                end_visits(podman.empty_dir(), &inside);
+            }
+            // Continue even if this fails: the teardown that follows removes the pod by force.
+            let remove = ["rm", "--force", "--volumes", "--time", "0", self.exec.container];
+            let _ = podman.output(&remove, None);
+        }
+        if !shown && !self.ends_within(DRAIN, |_| ()) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    /// Waits for podman to end, and calls `insist` before each look.
+    fn ends_within(&mut self, most: Duration, insist: impl Fn(&Self)) -> bool {
+        let until = Instant::now() + most;
         while Instant::now() < until {
+            insist(self);
             if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
+                return true;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        false
     }
 }
 

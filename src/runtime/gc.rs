@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::RuntimeError;
 use super::objects::{Object, Owners, list, remove};
 use super::orphans::await_calls;
-use super::podman::Podman;
+use super::podman::{EMPTY, Podman};
 use super::registry::{Dead, Registry};
 
 /// How often to ask podman. What podman itself is cleaning up cannot be removed at the same time.
@@ -43,7 +43,7 @@ pub fn sweep(podman: &Podman, registry: &Registry, scope: Leftovers<'_>, dry_run
     let mut swept = Swept { sessions: dead.iter().map(session_of).collect(), ..Swept::default() };
     swept.sessions.sort();
     if !dry_run {
-        thread::scope(|scope| dead.iter().for_each(|dead| drop(scope.spawn(|| await_calls(&dead.dir.join("empty"))))));
+        thread::scope(|scope| dead.iter().for_each(|dead| drop(scope.spawn(|| await_calls(&dead.dir.join(EMPTY))))));
     }
     let found = left_over(podman, registry, scope, &dead)?;
     swept.objects.clone_from(&found);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use thiserror::Error;
 
-use super::exec::{Ended, Exec, exec};
+use super::exec::{Ended, Exec, Scope, exec};
 use super::fault::point;
 use super::gc::{self, Leftovers};
 use super::materials;
@@ -16,7 +16,7 @@ use super::netlog::NetworkLog;
 use super::output::{Inside, Rotating};
 use super::podman::Podman;
 use super::redact::Redactor;
-use super::registry::{FirstUses, Record, Registry, Stage};
+use super::registry::{Entrance, FirstUses, Record, Registry, Stage};
 use super::router_image::RouterImage;
 use super::seccomp;
 use super::session::{Session, SetupError};
@@ -159,10 +159,10 @@ fn run_in(
         }
         let running = Session::new(&podman, signals, state, &plan, &compiled);
         match running.set_up() {
-            Ok(()) => {
+            Ok(agent) => {
                 drop(turn);
                 firsts.made();
-                let started = Started { podman: &podman, state, plan: &plan, session: &running, given: &given };
+                let started = Started { podman: &podman, state, plan: &plan, session: &running, given: &given, agent };
                 // `network` is `Some` in this arm.
                 let watched = watching.take().map(Watching::ready).transpose();
                 let watched = watched.inspect_err(|_| take_down(&running, state, false))?;
@@ -250,6 +250,7 @@ fn record(resolved: &Resolved, session: &str) -> Record {
         pid: i32::try_from(std::process::id()).unwrap_or(0),
         stage: Stage::Starting,
         plans: Vec::new(),
+        entrance: None,
     }
 }
 
@@ -259,6 +260,8 @@ struct Started<'a> {
     plan: &'a Plan,
     session: &'a Session<'a>,
     given: &'a Given,
+    /// podman's id of the agent's container.
+    agent: String,
 }
 
 /// What the session gets besides its plan.
@@ -301,9 +304,9 @@ fn execute(
     let logged = log.is_some();
     let configured = started.plan.agent.main.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
     let timeout = order.timeout.into_iter().chain(configured).min();
-    let container = started.plan.names.agent_container();
     let request = Exec {
-        container: &container,
+        container: &started.agent,
+        scope: Scope::Session(started.state),
         command: order.command,
         tty: order.tty,
         term: order.term,
@@ -312,7 +315,12 @@ fn execute(
         deadline: timeout.map(|timeout| Instant::now() + timeout),
         alarm: watched.map(|watched| watched.watch.raised()),
     };
-    started.state.enter(Stage::Running);
+    let entrance = Entrance {
+        container: started.agent.clone(),
+        env_file: started.given.env_file.clone(),
+        secrets: started.given.secrets,
+    };
+    started.state.run(entrance);
     let ended = exec(started.podman, &request, signals);
     // Read before the container is removed, together with the kernel's count.
     let hint = matches!(ended, Ok(Ended::Code(KILLED))).then(|| started.session.out_of_memory()).flatten();

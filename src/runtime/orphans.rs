@@ -7,10 +7,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::conmon::Inside;
 use super::process::Process;
 
 /// How long a call that creates or removes something may continue. If it were killed, it would leave more behind.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long podman may take to notice that what it executed has ended.
+const NOTICE: Duration = Duration::from_secs(2);
 
 /// Waits until no podman call of the session is left. Ends `exec` and `logs` immediately, and the others when they take
 /// too long.
@@ -34,6 +38,20 @@ pub fn await_calls(empty_dir: &Path) {
             return;
         }
         std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// Ends what others run in a container of this session beside its command, and waits until their podman has noticed. If
+/// the container were removed first, each would say so in podman's words.
+pub fn end_visits(empty_dir: &Path, inside: &Inside) {
+    let Ok(directory) = File::open(empty_dir) else { return };
+    let until = Instant::now() + NOTICE;
+    while Instant::now() < until {
+        let runs = inside.kill_executed();
+        if !runs && !calls(&directory).iter().any(|call| verb(&call.words()) == b"exec") {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

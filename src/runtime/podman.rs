@@ -46,6 +46,9 @@ const REGISTRY_VARIABLES: [&str; 13] = [
     "SSL_CERT_DIR",
 ];
 
+/// The name of the empty directory in a session's directory.
+pub const EMPTY: &str = "empty";
+
 /// This user's podman, configured to give containers nothing that the plan does not name.
 #[derive(Clone, Debug)]
 pub struct Podman {
@@ -70,6 +73,12 @@ impl Podman {
         Ok(Self { empty_dir, conf, _own: None, signals: None })
     }
 
+    /// A podman for a session that another process runs, with the defaults that it has there.
+    #[must_use]
+    pub fn of_session(dir: &Path) -> Self {
+        Self { empty_dir: dir.join(EMPTY), conf: dir.join(CONF), _own: None, signals: None }
+    }
+
     /// Gives containers the defaults of this plan. Only for a podman of a single session.
     pub fn keep_defaults(&self, plan: &Plan) -> Result<(), RuntimeError> {
         keep(&self.conf, &defaults::of(plan))
@@ -78,7 +87,7 @@ impl Podman {
     /// A podman that belongs to no session and no registry.
     pub fn apart() -> Result<Self, RuntimeError> {
         let own = tempfile::tempdir().map_err(RuntimeError::io("creating a temporary directory"))?;
-        let podman = Self::new(own.path().join("empty"))?;
+        let podman = Self::new(own.path().join(EMPTY))?;
         Ok(Self { _own: Some(Arc::new(own)), ..podman })
     }
 

@@ -62,6 +62,13 @@ impl Process {
         words(self.number())
     }
 
+    /// The value of a variable that it was started with. Only for processes of this host: others choose their own.
+    pub fn variable(&self, name: &str) -> Option<Vec<u8>> {
+        let all = fs::read(self.entry("environ")).ok()?;
+        let value = |pair: &[u8]| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
+        all.split(|&byte| byte == 0).find_map(value)
+    }
+
     /// Whether it is in our own PID namespace.
     pub fn is_outside(&self) -> bool {
         let here = fs::metadata("/proc/self/ns/pid").map(|meta| object(&meta));

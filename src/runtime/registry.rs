@@ -75,6 +75,20 @@ pub struct Record {
     pub stage: Stage,
     /// The hashes of the plans that the runner tried, which are part of every name. The last one is in use.
     pub plans: Vec<String>,
+    /// The way in, once the command may start.
+    #[serde(default)]
+    pub entrance: Option<Entrance>,
+}
+
+/// What a command needs to run beside the session's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entrance {
+    /// podman's id of the agent's container, which was compared with the plan.
+    pub container: String,
+    /// A file with the command's variables.
+    pub env_file: Option<PathBuf>,
+    /// Whether the container's shell loads plain secrets first.
+    pub secrets: bool,
 }
 
 /// The directory of all sessions.
@@ -313,6 +327,7 @@ mod tests {
             pid: 1,
             stage: Stage::Starting,
             plans: Vec::new(),
+            entrance: None,
         }
     }
 

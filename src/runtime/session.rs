@@ -5,10 +5,11 @@ use std::thread;
 
 use super::RuntimeError;
 use super::cgroup::Cgroup;
-use super::conmon::{all_run, await_cleanups};
+use super::conmon::{Inside, all_run, await_cleanups};
 use super::ctrlog;
 use super::doctor::{FIX_IDS, FIX_LABEL};
 use super::fault::point;
+use super::orphans::end_visits;
 use super::pins::{HostMount, Pins};
 use super::podman::Podman;
 use super::selinux;
@@ -56,8 +57,9 @@ impl<'a> Session<'a> {
     }
 
     /// Opens the sources of mounts, creates the networks, starts the router, creates and verifies the agent pod, and
-    /// waits for the gate and the forwarder. A signal stops the setup between two steps, and interrupts waits.
-    pub fn set_up(&self) -> Result<(), SetupError> {
+    /// waits for the gate and the forwarder. A signal stops the setup between two steps, and interrupts waits. Returns
+    /// podman's id of the agent's container.
+    pub fn set_up(&self) -> Result<String, SetupError> {
         self.refuse_unlabeled()?;
         let mount =
             |(source, mount): (_, &'a Mount)| HostMount { source, target: &mount.target, read_only: mount.read_only };
@@ -65,9 +67,10 @@ impl<'a> Session<'a> {
         self.networks()?;
         point("networks-made");
         self.signals.check().map_err(SetupError::Failed)?;
-        self.pods(&pins).map_err(|error| SetupError::Failed(self.explain(error)))?;
+        let agent = self.pods(&pins).map_err(|error| SetupError::Failed(self.explain(error)))?;
         point("pods-up");
-        self.signals.check().map_err(SetupError::Failed)
+        self.signals.check().map_err(SetupError::Failed)?;
+        Ok(agent)
     }
 
     /// If `SELinux` does not permit this login containers without a label, each of them would fail with a bare
@@ -151,7 +154,7 @@ impl<'a> Session<'a> {
 
     /// Starts router and agent pod in parallel: the forwarder connects only when the agent does. While they start,
     /// podman's containers are compared with the plan.
-    fn pods(&self, pins: &Pins) -> Result<(), RuntimeError> {
+    fn pods(&self, pins: &Pins) -> Result<String, RuntimeError> {
         let router = self.plan.router.as_ref().zip(self.compiled.stream.router.as_ref());
         let (first, second) = thread::scope(|scope| {
             let play = |(pod, manifest): (&Pod, &Documents)| self.pod(pod, "the router", "router", &manifest.text());
@@ -168,16 +171,18 @@ impl<'a> Session<'a> {
         ready.and(verified)
     }
 
-    /// Nothing runs in the agent's container yet except podman's init.
-    fn verify(&self, pins: &Pins) -> Result<(), RuntimeError> {
-        let ids = verify(&self.starting, self.plan)?;
-        pins.verify(&self.plan.names.agent_container())?;
+    /// Nothing runs in the agent's container yet except podman's init. Returns its id.
+    fn verify(&self, pins: &Pins) -> Result<String, RuntimeError> {
+        let mut ids = verify(&self.starting, self.plan)?;
+        let agent = self.plan.names.agent_container();
+        pins.verify(&agent)?;
         for (container, properties) in self.plan.pods().flat_map(ceiling_args) {
             if let Some(id) = ids.get(&container) {
                 systemd::limit(&format!("libpod-{id}.scope"), &properties);
             }
         }
-        Ok(())
+        let missing = || RuntimeError::Host(format!("podman has not created the container {agent}"));
+        ids.remove(&agent).ok_or_else(missing)
     }
 
     fn ready(&self) -> Result<(), RuntimeError> {
@@ -267,6 +272,9 @@ impl<'a> Session<'a> {
         let has_network = self.plan.network.is_some();
         let (agent, forwarder, router) =
             (names.agent_container(), names.forwarder_container(), names.router_container());
+        if let Some(inside) = Inside::of(&agent) {
+            end_visits(&self.state.empty_dir(), &inside);
+        }
         await_cleanups(&[&agent, &forwarder, &router, &names.agent_infra, &names.router_infra]);
         // Together with the volumes that the image declares for its container.
         let mut containers = vec!["rm", "--force", "--ignore", "--volumes", "--time", "0", &agent];

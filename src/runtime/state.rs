@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::RuntimeError;
 use super::lock::Lock;
-use super::registry::{Record, Registry, Stage, discard};
+use super::podman::EMPTY;
+use super::registry::{Entrance, Record, Registry, Stage, discard};
 use crate::plan::trust;
 
 /// How often to create a directory again that disappears because its previous session ends.
@@ -56,7 +57,7 @@ impl State {
 
     /// The working directory of podman. Whatever runs there belongs to this session (see `gc`).
     pub fn empty_dir(&self) -> PathBuf {
-        self.dir.join("empty")
+        self.dir.join(EMPTY)
     }
 
     /// The log of one of the pods' services, `router` or `forwarder`.
@@ -72,6 +73,14 @@ impl State {
     /// Records which plan is tried next. Must be called before anything of it is created.
     pub fn add_plan(&self, hash: &str) -> Result<(), RuntimeError> {
         self.change(|record| record.plans.push(hash.to_owned()))
+    }
+
+    /// Records that the command may start, and how others get in beside it. Errors are ignored, as for the stage.
+    pub fn run(&self, entrance: Entrance) {
+        let _ = self.change(|record| {
+            record.stage = Stage::Running;
+            record.entrance = Some(entrance);
+        });
     }
 
     /// Records the session's stage. It is only informational, so errors are ignored.

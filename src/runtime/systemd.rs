@@ -12,12 +12,14 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::RuntimeError;
 use super::call::{Call, run};
+use super::conmon;
 use super::host;
 use super::lock::{Lock, Wait};
 use super::output::{self, Inside};
+use super::process::Process;
 use crate::emit::File;
 use crate::emit::quadlet::service_of;
-use crate::emit::review;
+use crate::emit::review::{self, Review};
 
 /// Quadlet's generator, for its message when it refused a unit.
 const GENERATORS: [&str; 2] = ["/usr/libexec/podman/quadlet", "/usr/lib/podman/quadlet"];
@@ -193,6 +195,14 @@ impl UserManager {
         }
     }
 
+    /// The plan that an installed session's units were made from.
+    pub fn review(&self, session: &str) -> Result<Review, RuntimeError> {
+        let path = self.place(session).join(review::FILE);
+        let doing = || RuntimeError::io(format!("reading {}", path.display()));
+        let bytes = fs::read(&path).map_err(doing())?;
+        serde_json::from_slice(&bytes).map_err(std::io::Error::from).map_err(doing())
+    }
+
     /// One process at a time: two that exchange and check the same directories would revert each other's.
     fn turn(&self) -> Result<Lock, RuntimeError> {
         let doing = RuntimeError::io(format!("making {}", self.containers.display()));
@@ -226,11 +236,7 @@ impl UserManager {
     }
 
     fn is_active(service: &str) -> bool {
-        let state = systemctl(&["show", "--property=ActiveState", "--value", service]);
-        state.is_ok_and(|output| {
-            let state = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            !["inactive", "failed", ""].contains(&state.as_str())
-        })
+        show(service, "ActiveState").is_some_and(|state| !["inactive", "failed", ""].contains(&state.as_str()))
     }
 
     fn reload() -> Result<(), RuntimeError> {
@@ -247,6 +253,20 @@ fn is_service(unit: &str) -> bool {
 pub fn limit(unit: &str, properties: &[String]) {
     let properties = properties.iter().map(String::as_str);
     let _ = systemctl(&["set-property", "--runtime", unit].into_iter().chain(properties).collect::<Vec<_>>());
+}
+
+/// podman's id of the container with this name that an active service of Quadlet runs. systemd tells which process is the
+/// service's conmon.
+pub fn container_of(service: &str, name: &str) -> Option<String> {
+    let process = Process::open(show(service, "MainPID")?.parse().ok()?)?;
+    let active = show(service, "ActiveState").is_some_and(|state| state == "active");
+    conmon::container_of(&process, name).filter(|_| active)
+}
+
+/// A property of a unit; systemd also answers for units that it does not know.
+fn show(unit: &str, property: &str) -> Option<String> {
+    let output = systemctl(&["show", &format!("--property={property}"), "--value", unit]).ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Stops a service and waits until it has stopped.

@@ -109,6 +109,29 @@ impl Drop for Keyboard {
     }
 }
 
+/// The key that ends the input of a terminal (`VEOF` in `termios(3)`), and how often it is pressed while the command goes
+/// on: each reader of a pipe that has ended sees its end.
+const END_OF_INPUT: u8 = 0x04;
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Types what arrives on stdin, which is not a terminal, for a command with a terminal. Without the end key, the command
+/// would wait forever for more.
+pub fn type_input(to: OwnedFd) {
+    thread::spawn(move || {
+        let mut last = b'\n';
+        while let Some(byte) = copy(stdin(), to.as_fd()) {
+            last = byte.unwrap_or(last);
+        }
+        // In the middle of a line, the key only hands over what was typed so far.
+        let unfinished = (last != b'\n').then_some(END_OF_INPUT);
+        let mut keys: Vec<u8> = unfinished.into_iter().chain([END_OF_INPUT]).collect();
+        while write_all(to.as_fd(), &keys) {
+            keys = vec![END_OF_INPUT];
+            thread::sleep(AGAIN);
+        }
+    });
+}
+
 /// podman's terminal.
 #[derive(Debug)]
 pub struct Terminal {
@@ -217,15 +240,25 @@ fn readable(fd: BorrowedFd<'_>) -> bool {
 
 /// Returns false at the end.
 fn copy_once(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
+    copy(from, to).is_some()
+}
+
+/// Copies what can be read at once and returns its last byte, if there was any; `None` at the end.
+fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Option<Option<u8>> {
     let mut buffer = [0; CHUNK];
     let count = match rustix::io::read(from, &mut buffer) {
-        Ok(0) => return false,
+        Ok(0) => return None,
         Ok(count) => count,
         // Another process came to the foreground in between.
-        Err(rustix::io::Errno::INTR | rustix::io::Errno::IO) => return true,
-        Err(_) => return false,
+        Err(rustix::io::Errno::INTR | rustix::io::Errno::IO) => return Some(None),
+        Err(_) => return None,
     };
-    let mut rest = buffer.get(..count).unwrap_or_default();
+    let bytes = buffer.get(..count).unwrap_or_default();
+    write_all(to, bytes).then(|| bytes.last().copied())
+}
+
+fn write_all(to: BorrowedFd<'_>, bytes: &[u8]) -> bool {
+    let mut rest = bytes;
     while !rest.is_empty() {
         match rustix::io::write(to, rest) {
             Ok(written) => rest = rest.get(written..).unwrap_or_default(),

@@ -13,6 +13,7 @@ mod differential;
 mod dns;
 mod doctor;
 mod environment;
+mod exec;
 mod exit_codes;
 #[path = "../it/fixture.rs"]
 mod fixture;

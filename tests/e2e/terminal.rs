@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::harness::{Sandbox, text};
 
 /// Runs sandboxc on a new pseudo-terminal with Python, and returns what appeared there, and the exit code.
-fn on_a_terminal(sandbox: &Sandbox, args: &[&str], typed: &str) -> (String, i32) {
+pub fn on_a_terminal(sandbox: &Sandbox, args: &[&str], typed: &str) -> (String, i32) {
     let program = "import os, pty, sys, select, fcntl, termios, struct
 typed = sys.argv[1].encode()
 pid, fd = pty.fork()
@@ -24,7 +24,7 @@ while True:
     if not data:
         break
     out += data
-    if typed and b'ready' in out:
+    if typed and (b'ready' in out or b'$ ' in out):
         os.write(fd, typed)
         typed = b''
 sys.stdout.buffer.write(out)

@@ -81,6 +81,7 @@ impl<'a> Probe<'a> {
                 pid: i32::try_from(std::process::id()).unwrap_or(0),
                 stage: Stage::Running,
                 plans: Vec::new(),
+                entrance: None,
             },
         )?;
         state.add_plan(&plan.names.hash)?;
