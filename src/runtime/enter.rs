@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::exec::{Ended, Exec, Scope, exec};
+use super::exec::{Ended, Exec, Extent, exec};
 use super::podman::Podman;
 use super::registry::{Entrance, Registry, Stage};
 use super::signals::Signals;
@@ -45,7 +45,7 @@ pub fn enter(
     let signals = Signals::take_over()?;
     let request = Exec {
         container: &entrance.container,
-        scope: Scope::Command,
+        extent: Extent::Command,
         command: visit.command,
         tty: visit.tty,
         term: visit.term,

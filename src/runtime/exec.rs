@@ -35,7 +35,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// What ends when the command must stop, and what gets the signals that are for the command.
 #[derive(Clone, Copy, Debug)]
-pub enum Scope<'a> {
+pub enum Extent<'a> {
     /// The container of this session, whose command this is.
     Session(&'a State),
     /// Only this command and its descendants: others run in the same container.
@@ -48,7 +48,7 @@ pub struct Exec<'a> {
     /// podman's id of the container. A name might belong to another container by now.
     pub container: &'a str,
     /// What ends with the command.
-    pub scope: Scope<'a>,
+    pub extent: Extent<'a>,
     /// The command and its arguments.
     pub command: &'a [String],
     /// Whether the command gets a terminal.
@@ -89,7 +89,7 @@ struct Running<'a> {
     _keyboard: Option<Keyboard>,
 }
 
-/// Runs the command and waits for it. After `TimedOut`, `Alarmed` and `Signalled`, what the scope says is gone or dying;
+/// Runs the command and waits for it. After `TimedOut`, `Alarmed` and `Signalled`, what the extent says is gone or dying;
 /// otherwise the container still exists.
 pub fn exec(podman: &Podman, exec: &Exec<'_>, signals: &Signals) -> Result<Ended, RuntimeError> {
     let mut running = spawn(podman, exec, signals)?;
@@ -225,9 +225,9 @@ impl Running<'_> {
     /// Passes a signal on, as a terminal does for its foreground group.
     fn interrupt(&self, signal: Signal) {
         let Some(inside) = Inside::of_id(self.exec.container) else { return };
-        match self.exec.scope {
-            Scope::Session(_) => inside.interrupt(signal, &self.mark),
-            Scope::Command => drop(inside.tell_family(signal, &self.mark)),
+        match self.exec.extent {
+            Extent::Session(_) => inside.interrupt(signal, &self.mark),
+            Extent::Command => drop(inside.tell_family(signal, &self.mark)),
         }
     }
 
@@ -240,11 +240,11 @@ impl Running<'_> {
     /// A container is removed, not killed: after a kill, podman's cleanup takes the pod's lock, and a `pod rm` that
     /// already holds it waits for that cleanup until systemd gives up after 90 s (seen with podman 5.4.2).
     fn end(&mut self, podman: &Podman, at_once: bool) {
-        if let Scope::Session(state) = self.exec.scope {
+        if let Extent::Session(state) = self.exec.extent {
             state.enter(Stage::Ending);
         }
         let shown = !at_once && self.ends_within(KILLING, |running| running.interrupt(Signal::KILL));
-        if matches!(self.exec.scope, Scope::Session(_)) {
+        if matches!(self.exec.extent, Extent::Session(_)) {
             if let Some(inside) = Inside::of_id(self.exec.container).filter(|_| !at_once) {
                 end_visits(podman.empty_dir(), &inside);
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use thiserror::Error;
 
-use super::exec::{Ended, Exec, Scope, exec};
+use super::exec::{Ended, Exec, Extent, exec};
 use super::fault::point;
 use super::gc::{self, Leftovers};
 use super::materials;
@@ -306,7 +306,7 @@ fn execute(
     let timeout = order.timeout.into_iter().chain(configured).min();
     let request = Exec {
         container: &started.agent,
-        scope: Scope::Session(started.state),
+        extent: Extent::Session(started.state),
         command: order.command,
         tty: order.tty,
         term: order.term,

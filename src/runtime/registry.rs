@@ -14,12 +14,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::RuntimeError;
 use super::lock::{Lock, Wait};
 use super::signals::Signals;
+
+mod record;
+
+pub use record::{Entrance, Record, Stage};
 
 /// How long to wait for the registry's lock. Each holder keeps it for moments.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,62 +37,6 @@ const ENTRIES: u64 = 512;
 
 /// The prefix of directories of ended sessions whose files are being removed.
 const ENDED: &str = ".ended-";
-
-/// The stage of a session's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// Being set up.
-    Starting,
-    /// The command is running.
-    Running,
-    /// Being torn down.
-    Ending,
-}
-
-impl Stage {
-    /// The stage as a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Ending => "ending",
-        }
-    }
-}
-
-/// A runner's record of its session, for `ps`, `stop` and cleanup.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
-    /// The session id.
-    pub session: String,
-    /// The workspace on the host.
-    pub workspace: PathBuf,
-    /// The agent's image.
-    pub image: String,
-    /// The start, in seconds since the epoch.
-    pub since: u64,
-    /// The runner's process id.
-    pub pid: i32,
-    /// The stage.
-    pub stage: Stage,
-    /// The hashes of the plans that the runner tried, which are part of every name. The last one is in use.
-    pub plans: Vec<String>,
-    /// The way in, once the command may start.
-    #[serde(default)]
-    pub entrance: Option<Entrance>,
-}
-
-/// What a command needs to run beside the session's own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entrance {
-    /// podman's id of the agent's container, which was compared with the plan.
-    pub container: String,
-    /// A file with the command's variables.
-    pub env_file: Option<PathBuf>,
-    /// Whether the container's shell loads plain secrets first.
-    pub secrets: bool,
-}
 
 /// The directory of all sessions.
 #[derive(Clone, Debug)]
