@@ -119,9 +119,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub fn type_input(to: OwnedFd) {
     thread::spawn(move || {
         let mut last = b'\n';
-        while let Some(byte) = copy(stdin(), to.as_fd()) {
-            last = byte.unwrap_or(last);
-        }
+        while copy(stdin(), to.as_fd(), &mut last) {}
         // In the middle of a line, the key only hands over what was typed so far.
         let unfinished = (last != b'\n').then_some(END_OF_INPUT);
         let mut keys: Vec<u8> = unfinished.into_iter().chain([END_OF_INPUT]).collect();
@@ -240,21 +238,22 @@ fn readable(fd: BorrowedFd<'_>) -> bool {
 
 /// Returns false at the end.
 fn copy_once(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
-    copy(from, to).is_some()
+    copy(from, to, &mut 0)
 }
 
-/// Copies what can be read at once and returns its last byte, if there was any; `None` at the end.
-fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Option<Option<u8>> {
+/// Copies what can be read at once, and sets its last byte. Returns false at the end.
+fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, last: &mut u8) -> bool {
     let mut buffer = [0; CHUNK];
     let count = match rustix::io::read(from, &mut buffer) {
-        Ok(0) => return None,
+        Ok(0) => return false,
         Ok(count) => count,
         // Another process came to the foreground in between.
-        Err(rustix::io::Errno::INTR | rustix::io::Errno::IO) => return Some(None),
-        Err(_) => return None,
+        Err(rustix::io::Errno::INTR | rustix::io::Errno::IO) => return true,
+        Err(_) => return false,
     };
     let bytes = buffer.get(..count).unwrap_or_default();
-    write_all(to, bytes).then(|| bytes.last().copied())
+    *last = bytes.last().copied().unwrap_or(*last);
+    write_all(to, bytes)
 }
 
 fn write_all(to: BorrowedFd<'_>, bytes: &[u8]) -> bool {
