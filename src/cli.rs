@@ -17,6 +17,7 @@ mod run;
 mod schema;
 mod secrets;
 mod stop;
+mod test;
 mod validate;
 
 use std::path::PathBuf;
@@ -52,6 +53,8 @@ enum Command {
     Validate(validate::ValidateArgs),
     /// Show whether a URL or HOST:PORT is allowed, by which rule, and where that rule is
     Explain(explain::ExplainArgs),
+    /// Check expected decisions, such as those in .sandboxc/tests.yaml
+    Test(test::TestArgs),
     /// Print the JSON Schema of a config file
     Schema(schema::SchemaArgs),
     /// Install a sandbox as Quadlet units of the user's systemd, and print the unit to start
@@ -140,6 +143,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Shell(args) => exec::shell(args),
         Command::Validate(args) => validate::validate(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Test(args) => test::test(&args),
         Command::Schema(args) => schema::schema(&args),
         Command::Install(args) => install::install(&args),
         Command::Uninstall(args) => install::uninstall(&args),
@@ -198,6 +202,12 @@ impl From<crate::runtime::life::LifeError> for Failure {
             LifeError::Emit(error) => error.into(),
             LifeError::Limits => Self::promise(error.to_string()),
         }
+    }
+}
+
+impl From<crate::policy::QuestionError> for Failure {
+    fn from(error: crate::policy::QuestionError) -> Self {
+        Self::usage(error.to_string())
     }
 }
 

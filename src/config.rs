@@ -17,6 +17,7 @@ mod containerfile;
 mod credential;
 pub mod disk;
 mod entry;
+mod expectation;
 mod first;
 pub mod git;
 mod home;
@@ -45,6 +46,7 @@ mod vars;
 mod vault;
 pub mod yaml;
 
+pub use expectation::{Expectation, Expectations};
 pub use home::{SHARED_HOME, private_home};
 pub use load::{DEFAULT_ALLOW_FILE, entry_path, load, read_secrets};
 pub use overrides::OVERRIDES;

@@ -4,6 +4,7 @@
 //! Invariant: pure; no I/O, no clock. May depend on: `source`.
 
 mod address;
+mod compare;
 mod credential;
 mod decide;
 mod decision;
@@ -11,16 +12,19 @@ mod git;
 mod host;
 mod inspect;
 mod path;
+mod question;
 mod request;
 mod rule;
 mod table;
 
 pub use address::{AddressGuard, NEVER, PLATFORM, SPECIAL, is_special, subtract, unwrap_address};
+pub use compare::{Change, Effect, Subject, compare};
 pub use credential::{AwsVariables, Credential, CredentialKind};
 pub use decision::{Decision, Inspection, Reason, Tier, Verdict};
 pub use git::{GitRequest, GitRule, GitService, PushedRef, RefGlob, RepositoryGlob};
 pub use host::{EVERY_NAME, HostError, HostName, HostPattern, WEB_PORTS, parse_pattern};
 pub use path::{PathError, PathGlob, canonical};
+pub use question::{GitOperation, GitQuestion, Question, QuestionError, Target};
 pub(crate) use request::names_method;
 pub use request::{GRAPHQL_PATH, GraphqlKind, GraphqlRule, HttpRequest, RequestRule, STEERING, Upgrade};
 pub use rule::{MOST_NAMED_PORTS, Policy, Rule, RuleId, RuleSet, covered_ports};

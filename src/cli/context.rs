@@ -75,13 +75,16 @@ impl Context {
         Ok((registry, podman))
     }
 
+    /// The repo's directory, without links.
+    pub(super) fn repo_dir(args: &ConfigArgs) -> Result<PathBuf, Failure> {
+        let dir = args.repo.as_deref().unwrap_or(Path::new("."));
+        dir.canonicalize()
+            .map_err(|error| Failure::usage(format!("cannot find the repo directory {}: {error}", dir.display())))
+    }
+
     /// Reads both config files. Fails only if the repo's directory does not exist; other errors are in the diagnostics.
     pub(super) fn load(&self, args: &ConfigArgs, write_defaults: bool) -> Result<Loaded, Failure> {
-        let dir = args.repo.as_deref().unwrap_or(Path::new("."));
-        let repo_dir = dir
-            .canonicalize()
-            .map_err(|error| Failure::usage(format!("cannot find the repo directory {}: {error}", dir.display())))?;
-        Ok(load(&self.inputs(args, repo_dir, write_defaults)?))
+        Ok(load(&self.inputs(args, Self::repo_dir(args)?, write_defaults)?))
     }
 
     fn inputs(&self, args: &ConfigArgs, repo_dir: PathBuf, write_defaults: bool) -> Result<Inputs, Failure> {

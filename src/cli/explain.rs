@@ -1,16 +1,13 @@
 //! `sandboxc explain`.
 
-mod git;
-mod target;
-
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use self::git::{Asked as Git, Service};
-use self::target::{Target, parse_target};
 use super::context::{Context, print, show};
 use super::{ConfigArgs, Failure};
-use crate::policy::{Decision, HttpRequest, Inspection, Policy, Reason, Tier, Verdict, canonical};
+use crate::policy::{
+    Decision, GitOperation, GitQuestion, HttpRequest, Policy, Reason, Target, Tier, Verdict, canonical,
+};
 use crate::source::Place;
 
 #[derive(Debug, Args)]
@@ -35,11 +32,30 @@ pub(super) struct ExplainArgs {
     target: Vec<String>,
 }
 
+/// An operation on a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Service {
+    /// git push
+    Push,
+    /// git fetch, clone, pull, ls-remote
+    Fetch,
+}
+
+impl Service {
+    const fn operation(self) -> GitOperation {
+        match self {
+            Self::Push => GitOperation::Push,
+            Self::Fetch => GitOperation::Fetch,
+        }
+    }
+}
+
 pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
-    let git = args.git.map(|service| Git::read(service, &args.target)).transpose()?;
-    let said = match (&git, &args.target[..]) {
+    let words: Vec<&str> = args.target.iter().map(String::as_str).collect();
+    let git = args.git.map(|service| GitQuestion::read(service.operation(), &words)).transpose()?;
+    let said = match (&git, &words[..]) {
         (Some(_), _) => None,
-        (None, [target]) => Some(parse_target(target)?),
+        (None, [target]) => Some(Target::read(target)?),
         (None, _) => return Err(Failure::usage("`explain` takes one URL or HOST:PORT")),
     };
     let context = Context::new();
@@ -83,7 +99,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
 struct Asked<'a> {
     target: &'a Target,
     method: &'a str,
-    git: Option<&'a Git>,
+    git: Option<&'a GitQuestion>,
     connection: &'a Decision,
     decision: &'a Decision,
     policy: &'a Policy,
@@ -106,8 +122,7 @@ impl Asked<'_> {
 
     /// Whether the verdict also depends on the body.
     fn reads_body(&self) -> bool {
-        let asks = self.target.path.is_some() && self.git.is_none() && self.decision.verdict == Verdict::Allow;
-        asks && self.decision.inspection.as_ref().is_some_and(Inspection::reads_body)
+        self.target.path.is_some() && self.git.is_none() && self.decision.reads_body()
     }
 
     /// What to do about a refusal.
@@ -128,7 +143,7 @@ impl Asked<'_> {
             _ => "none".to_owned(),
         };
         let request = match (self.git, &target.path, &self.connection.inspection) {
-            (Some(git), ..) => format!(" {}", git.text()),
+            (Some(git), ..) => format!(" {git}"),
             (None, Some(path), Some(_)) => format!(" {} {}", self.method, path),
             _ => String::new(),
         };
@@ -184,7 +199,7 @@ impl Asked<'_> {
             "reads_body": self.reads_body(),
         });
         if let Some(git) = self.git {
-            value["git"] = json!({"service": git.service.name(), "repository": git.repository, "ref": git.name});
+            value["git"] = json!({"service": git.operation.name(), "repository": git.repository, "ref": git.name});
         }
         format!("{value}\n")
     }

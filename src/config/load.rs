@@ -96,7 +96,7 @@ fn config_dir(inputs: &Inputs) -> PathBuf {
 }
 
 /// A file as read.
-enum Tree {
+pub(super) enum Tree {
     Missing,
     Broken,
     Read(Node),
@@ -129,7 +129,21 @@ fn server_file(inputs: &Inputs, path: &Path, disk: &dyn Disk, sources: &mut Sour
     }
 }
 
-fn unreadable(path: &Path, error: &io::Error, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
+/// The tree of a file without tags; `None` if it has errors.
+pub(super) fn parse_file(
+    bytes: &[u8],
+    path: &Path,
+    label: &str,
+    sources: &mut SourceMap,
+    d: &mut Diagnostics,
+) -> Option<Node> {
+    match parse(bytes, path, label, sources, d) {
+        Tree::Read(node) => Some(node),
+        Tree::Missing | Tree::Broken => None,
+    }
+}
+
+pub(super) fn unreadable(path: &Path, error: &io::Error, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
     // The finding's place is in an empty file with the same name, so that text and JSON output still name the file.
     let file = sources.add(path, path.file_name().unwrap_or_default().to_string_lossy(), "");
     let span = crate::source::Span { file, start: 0, end: 0 };

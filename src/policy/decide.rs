@@ -10,13 +10,13 @@ impl Policy {
     /// Decides about a TCP connection, given the host as the client named it (SNI, Host header, or the host of a named
     /// port) and the port. Needs no resolver; the address guard checks the resolved address later.
     pub fn decide(&self, host: &str, port: u16) -> Decision {
-        match Target::read(host) {
+        match Subject::read(host) {
             Some(target) => self.decide_target(&target, port),
             None => Decision::deny(Reason::BadHost, None, port),
         }
     }
 
-    pub(super) fn decide_target(&self, target: &Target, port: u16) -> Decision {
+    pub(super) fn decide_target(&self, target: &Subject, port: u16) -> Decision {
         let deny = |reason, rule| Decision::deny(reason, rule, port);
         if let Some(rule) = self.denied_by(target, port) {
             return deny(Reason::Denied, Some(rule));
@@ -57,22 +57,22 @@ impl Policy {
     }
 
     /// The server's most specific `deny` entry for it. An entry without ports denies all ports.
-    fn denied_by(&self, target: &Target, port: u16) -> Option<&Rule> {
+    fn denied_by(&self, target: &Subject, port: u16) -> Option<&Rule> {
         let hit = |r: &&Rule| r.ports.is_empty() || r.ports.contains(&port);
         match target {
-            Target::Name(name) => self.deny.matching(name).flatten().find(hit),
-            Target::Ip(address) => self.deny.owner_of_ip(*address).into_iter().find(hit),
+            Subject::Name(name) => self.deny.matching(name).flatten().find(hit),
+            Subject::Ip(address) => self.deny.owner_of_ip(*address).into_iter().find(hit),
         }
     }
 }
 
 /// What a request is about.
-pub(super) enum Target {
+pub(super) enum Subject {
     Name(HostName),
     Ip(IpAddr),
 }
 
-impl Target {
+impl Subject {
     /// The router has no IPv6, so IPv6 literals are not valid hosts.
     fn read(host: &str) -> Option<Self> {
         let address = host.parse::<std::net::Ipv4Addr>().ok();

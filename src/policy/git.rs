@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::compare::Part;
 use super::path::{PathError, PathGlob, canonical};
 
 /// An entry's rules about git. Everything that is not smart HTTP of a listed repository is refused.
@@ -38,6 +39,11 @@ impl RepositoryGlob {
     /// As written in the config, in canonical form.
     pub fn as_str(&self) -> &str {
         self.0.as_str().strip_prefix('/').unwrap_or_default()
+    }
+
+    /// The parts of the path, for comparing policies.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        self.0.parts()
     }
 
     fn matches(&self, repository: &str) -> bool {
@@ -98,6 +104,22 @@ impl RefGlob {
     /// As written in the config.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The parts, for comparing policies.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for c in self.0.chars() {
+            match (c, parts.last()) {
+                ('*', Some(Part::Segment)) => {
+                    parts.pop();
+                    parts.push(Part::Any);
+                }
+                ('*', _) => parts.push(Part::Segment),
+                (c, _) => parts.push(Part::Literal(c.to_string())),
+            }
+        }
+        parts
     }
 
     /// Whether a ref matches.

@@ -218,7 +218,7 @@ impl Policy {
 }
 
 /// A token (RFC 9110 5.6.2) other than CONNECT, which is for proxies.
-fn is_method(method: &str) -> bool {
+pub(super) fn is_method(method: &str) -> bool {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !method.is_empty() && method.bytes().all(token) && method != "CONNECT"
 }

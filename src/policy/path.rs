@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::compare::Part;
+
 /// Why a path has no safe canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PathError {
@@ -212,6 +214,16 @@ impl PathGlob {
             reached = next;
         }
         reached.last() == Some(&true)
+    }
+
+    /// The parts, for comparing policies.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        let part = |token| match token {
+            Token::Literal(text) => Part::Literal(String::from(text)),
+            Token::Segment => Part::Segment,
+            Token::Any => Part::Any,
+        };
+        self.tokens().into_iter().map(part).collect()
     }
 
     fn tokens(&self) -> Vec<Token<'_>> {

@@ -1,6 +1,7 @@
 //! Rules about requests: conditions of an entry beyond host and port.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +77,7 @@ pub struct HttpRequest<'a> {
 }
 
 /// Types of GraphQL operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GraphqlKind {
     /// Reads.
@@ -128,16 +129,67 @@ impl RequestRule {
     }
 }
 
+impl fmt::Display for RequestRule {
+    /// The conditions in words, as in `GET HEAD on /repos/**`. Destructured, so that no new condition is forgotten.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { methods, paths, graphql, git, upgrade, pass_headers } = self;
+        let list = |words: &mut dyn Iterator<Item = &str>| words.collect::<Vec<_>>().join(" ");
+        let mut parts = Vec::new();
+        parts.extend(methods.as_ref().map(|all| list(&mut all.iter().map(String::as_str))));
+        parts.extend(paths.as_ref().map(|all| format!("on {}", list(&mut all.iter().map(PathGlob::as_str)))));
+        for (kind, word) in [
+            (GraphqlKind::Query, "queries"),
+            (GraphqlKind::Mutation, "mutations"),
+            (GraphqlKind::Subscription, "subscriptions"),
+        ] {
+            let fields = graphql.iter().map(|rule| rule.fields(kind)).filter(|fields| !fields.is_empty());
+            parts.extend(
+                fields.map(|fields| format!("GraphQL {word} {}", list(&mut fields.iter().map(String::as_str)))),
+            );
+        }
+        if let Some(git) = git {
+            let fetch = list(&mut git.fetch.iter().map(super::git::RepositoryGlob::as_str));
+            parts.extend((!fetch.is_empty()).then(|| format!("git fetch {fetch}")));
+            for (repository, refs) in &git.push {
+                let refs = list(&mut refs.iter().map(super::git::RefGlob::as_str));
+                parts.push(format!("git push {} {refs}", repository.as_str()));
+            }
+        }
+        parts.extend((!upgrade.is_empty()).then(|| "WebSockets".to_owned()));
+        parts.extend(
+            (!pass_headers.is_empty())
+                .then(|| format!("headers {}", list(&mut pass_headers.iter().map(String::as_str)))),
+        );
+        f.write_str(&parts.join(", "))
+    }
+}
+
+impl GraphqlKind {
+    /// As in an operation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Query => "query",
+            Self::Mutation => "mutation",
+            Self::Subscription => "subscription",
+        }
+    }
+}
+
 impl GraphqlRule {
+    /// The fields of a type.
+    pub(super) fn fields(&self, kind: GraphqlKind) -> &BTreeSet<String> {
+        match kind {
+            GraphqlKind::Query => &self.queries,
+            GraphqlKind::Mutation => &self.mutations,
+            GraphqlKind::Subscription => &self.subscriptions,
+        }
+    }
+
     /// Whether an operation may select all of these top-level fields. `__typename`, which only returns the name of the
     /// root type, does not need to be listed if another field of that type is permitted (like in the router's
     /// `graphql.js`).
     pub fn permits<'a>(&self, kind: GraphqlKind, fields: impl IntoIterator<Item = &'a str>) -> bool {
-        let known = match kind {
-            GraphqlKind::Query => &self.queries,
-            GraphqlKind::Mutation => &self.mutations,
-            GraphqlKind::Subscription => &self.subscriptions,
-        };
+        let known = self.fields(kind);
         !known.is_empty()
             && (known.contains("*") || fields.into_iter().all(|field| field == "__typename" || known.contains(field)))
     }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use serde::Serialize;
 
-use super::decide::Target;
+use super::decide::Subject;
 use super::decision::{Decision, Reason, Verdict};
 use super::host::{HostName, HostPattern};
 use super::rule::{Policy, RuleSet};
@@ -52,12 +52,12 @@ impl Policy {
     /// Whether some host that a pattern matches is allowed on a port.
     pub fn reaches(&self, pattern: &HostPattern, port: u16) -> bool {
         let matched = |scope: &Scope| match scope.target() {
-            Some(Target::Name(name)) => pattern.matches(&name),
+            Some(Subject::Name(name)) => pattern.matches(&name),
             _ => false,
         };
         let allowed = |decision: &Decision| decision.verdict == Verdict::Allow;
         match pattern {
-            HostPattern::Exact(name) => allowed(&self.decide_target(&Target::Name(name.clone()), port)),
+            HostPattern::Exact(name) => allowed(&self.decide_target(&Subject::Name(name.clone()), port)),
             _ => self.table(port).iter().any(|row| matched(&row.scope) && allowed(&row.decision)),
         }
     }
@@ -67,7 +67,7 @@ impl Policy {
         [Some(&self.allow), Some(&self.deny), self.ceiling.as_ref()].into_iter().flatten()
     }
 
-    fn scopes(&self) -> BTreeSet<Scope> {
+    pub(super) fn scopes(&self) -> BTreeSet<Scope> {
         let mut scopes = BTreeSet::from([Scope::Below(String::new()), Scope::Addresses]);
         let rules = self.sets().flat_map(RuleSet::rules).map(|rule| &rule.pattern);
         for pattern in rules.chain(self.credentials.iter().flat_map(|credential| &credential.scopes)) {
@@ -89,12 +89,12 @@ impl Policy {
 
 impl Scope {
     /// An example to decide about; `None` for addresses that no rule names.
-    fn target(&self) -> Option<Target> {
+    fn target(&self) -> Option<Subject> {
         match self {
-            Self::Below(base) => Some(Target::Name(HostName::any_below(base))),
-            Self::Host(name) => Some(Target::Name(name.clone())),
+            Self::Below(base) => Some(Subject::Name(HostName::any_below(base))),
+            Self::Host(name) => Some(Subject::Name(name.clone())),
             Self::Addresses => None,
-            Self::Address(address) => Some(Target::Ip((*address).into())),
+            Self::Address(address) => Some(Subject::Ip((*address).into())),
         }
     }
 }

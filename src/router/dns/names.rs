@@ -135,15 +135,12 @@ impl PolicyNames {
         let Some(host) = HostName::from_wire(&text) else {
             return Err(refused(if lower.is_empty() { "." } else { &lower }, None, Reason::BadHost));
         };
-        if let Some(loopback) = self.named.get(host.as_str()) {
-            return Ok(*loopback);
+        let decision = self.file.policy.decide_name(host.as_str());
+        if decision.verdict == Verdict::Deny {
+            return Err(refused(host.as_str(), decision.rule, decision.reason));
         }
-        let tls = self.file.policy.decide(host.as_str(), 443);
-        let web = || self.file.policy.decide(host.as_str(), 80).verdict;
-        if tls.verdict == Verdict::Allow || web() == Verdict::Allow {
-            return Ok(self.file.listen.web_loopback);
-        }
-        Err(refused(host.as_str(), tls.rule, tls.reason))
+        let named = self.named.get(host.as_str()).copied();
+        Ok(named.unwrap_or(self.file.listen.web_loopback))
     }
 }
 
