@@ -4,6 +4,7 @@
 
 mod compile;
 mod context;
+mod diff;
 mod doctor;
 mod duration;
 mod exec;
@@ -53,6 +54,8 @@ enum Command {
     Validate(validate::ValidateArgs),
     /// Show whether a URL or HOST:PORT is allowed, by which rule, and where that rule is
     Explain(explain::ExplainArgs),
+    /// Show what a change of the config permits, withdraws and changes
+    Diff(diff::DiffArgs),
     /// Check expected decisions, such as those in .sandboxc/tests.yaml
     Test(test::TestArgs),
     /// Print the JSON Schema of a config file
@@ -82,6 +85,9 @@ struct ConfigArgs {
     /// Directory of the repo, which holds .sandboxc/sandbox.yaml [default: the current directory]
     #[arg(long, value_name = "DIR")]
     repo: Option<PathBuf>,
+    /// Read .sandboxc/ from this commit (a ref, or a full id) instead of the working tree
+    #[arg(long, value_name = "REF")]
+    config_from: Option<String>,
     /// Server file [default: `$XDG_CONFIG_HOME/sandboxc/server.yaml`]
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
@@ -143,6 +149,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Shell(args) => exec::shell(args),
         Command::Validate(args) => validate::validate(&args),
         Command::Explain(args) => explain::explain(&args),
+        Command::Diff(args) => diff::diff(&args),
         Command::Test(args) => test::test(&args),
         Command::Schema(args) => schema::schema(&args),
         Command::Install(args) => install::install(&args),

@@ -19,6 +19,7 @@ pub mod disk;
 mod entry;
 mod expectation;
 mod first;
+mod frozen;
 pub mod git;
 mod home;
 mod limits;
@@ -32,6 +33,7 @@ mod private;
 mod protect;
 mod read;
 mod repo;
+mod repo_files;
 mod request;
 mod resolve;
 mod resolved;
@@ -47,6 +49,7 @@ mod vault;
 pub mod yaml;
 
 pub use expectation::{Expectation, Expectations};
+pub use frozen::{Frozen, FrozenError, FrozenFile};
 pub use home::{SHARED_HOME, private_home};
 pub use load::{DEFAULT_ALLOW_FILE, entry_path, load, read_secrets};
 pub use overrides::OVERRIDES;
@@ -72,6 +75,8 @@ pub struct Inputs {
     pub config_home: PathBuf,
     /// The environment.
     pub env: BTreeMap<String, String>,
+    /// Where `.sandboxc/` is read from, if not from the workspace.
+    pub frozen: Option<Frozen>,
     /// Whether to create the allow file from the packaged default if it is missing.
     pub write_defaults: bool,
 }

@@ -5,6 +5,7 @@
 //! May depend on: `config` (resolved values), `policy`, `source`.
 
 mod agent;
+mod diff;
 mod grant;
 mod inspected;
 mod name;
@@ -23,6 +24,7 @@ use crate::policy::Policy;
 use crate::source::Sourced;
 
 pub use agent::Command;
+pub use diff::{Difference, Direction, Side, diff};
 pub use grant::{Grant, GrantKind};
 pub use inspected::{Keeper, MaterialStore, Materials, Origin, Part, ca_scopes, surrogates};
 pub use name::{Names, SESSION_LABEL, config_hash, runner_hash, session_is_valid};
@@ -164,6 +166,7 @@ pub fn plan(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
         Keeper::Applier => MaterialStore::Secrets(format!("sandboxc-{}", names.hash)),
         Keeper::Service(server) => MaterialStore::Service(Origin {
             repo: resolved.workspace.source.clone(),
+            revision: resolved.config_from.clone(),
             server: server.map(Path::to_owned),
             name: resolved.name.clone(),
             environment: resolved.environment.clone(),

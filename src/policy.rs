@@ -11,6 +11,7 @@ mod decision;
 mod git;
 mod host;
 mod inspect;
+mod part;
 mod path;
 mod question;
 mod request;
@@ -18,7 +19,7 @@ mod rule;
 mod table;
 
 pub use address::{AddressGuard, NEVER, PLATFORM, SPECIAL, is_special, subtract, unwrap_address};
-pub use compare::{Change, Effect, Subject, compare};
+pub use compare::{Affected, Change, Effect, compare};
 pub use credential::{AwsVariables, Credential, CredentialKind};
 pub use decision::{Decision, Inspection, Reason, Tier, Verdict};
 pub use git::{GitRequest, GitRule, GitService, PushedRef, RefGlob, RepositoryGlob};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::config::{Inputs, Loaded, Resolved, SecretValues, entry_path, load, read_secrets};
+use crate::config::{Frozen, Inputs, Loaded, Resolved, SecretValues, entry_path, load, read_secrets};
 use crate::emit::{LimitGap, MOUNT_GAP, PodmanVersion as Version, limit_gaps, mount_gaps};
 use crate::plan::Plan;
 use crate::runtime::host;
@@ -84,7 +84,18 @@ impl Context {
 
     /// Reads both config files. Fails only if the repo's directory does not exist; other errors are in the diagnostics.
     pub(super) fn load(&self, args: &ConfigArgs, write_defaults: bool) -> Result<Loaded, Failure> {
-        Ok(load(&self.inputs(args, Self::repo_dir(args)?, write_defaults)?))
+        let repo_dir = Self::repo_dir(args)?;
+        let frozen = match &args.config_from {
+            Some(name) => Some(frozen(&repo_dir, name)?),
+            None => None,
+        };
+        Ok(load(&Inputs { frozen, ..self.inputs(args, repo_dir, write_defaults)? }))
+    }
+
+    /// Like `load`, with `.sandboxc/` from elsewhere.
+    pub(super) fn load_frozen(&self, args: &ConfigArgs, frozen: Option<Frozen>) -> Result<Loaded, Failure> {
+        let inputs = self.inputs(args, Self::repo_dir(args)?, false)?;
+        Ok(load(&Inputs { frozen, ..inputs }))
     }
 
     fn inputs(&self, args: &ConfigArgs, repo_dir: PathBuf, write_defaults: bool) -> Result<Inputs, Failure> {
@@ -95,6 +106,7 @@ impl Context {
             home: self.home(),
             config_home: self.config_home()?,
             env: self.env.clone(),
+            frozen: None,
             write_defaults,
         })
     }
@@ -159,6 +171,28 @@ impl Context {
         io::stderr().is_terminal() && self.var("NO_COLOR").is_none()
     }
 }
+
+/// Reads `.sandboxc/` from a commit, and says which files of the working tree are ignored for that.
+pub(super) fn frozen(repo_dir: &Path, name: &str) -> Result<Frozen, Failure> {
+    let frozen = Frozen::of_commit(repo_dir, name).map_err(|error| Failure::usage(error.to_string()))?;
+    // What cannot be read there is ignored, too.
+    let here = match Frozen::of_directory(repo_dir) {
+        Ok(here) => frozen.differences(&here).iter().map(|path| path.display().to_string()).collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    if !here.is_empty() {
+        let more = here.len().saturating_sub(MOST_NAMED);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = here.get(..MOST_NAMED).unwrap_or(&here).join(", ");
+        say(&format!(
+            "sandboxc: the config is that of {name}; these files of the working tree differ and are ignored: {named}{rest}"
+        ));
+    }
+    Ok(frozen)
+}
+
+/// How many differing files are named.
+const MOST_NAMED: usize = 10;
 
 /// The hash of the router's program is an input of the plan. Where nothing is sandboxed, nobody asks for it.
 pub(super) fn with_router(mut resolved: Resolved) -> Result<Resolved, Failure> {

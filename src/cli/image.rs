@@ -1,14 +1,14 @@
 //! `sandboxc image build` and `sandboxc image save`.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::context::{Context, say};
 use super::{ConfigArgs, Failure};
-use crate::config::ImageSource;
-use crate::runtime::image::{Build, build};
+use crate::config::{Frozen, ImageSource};
+use crate::runtime::image::{Build, build, write_frozen};
 use crate::runtime::output;
 use crate::runtime::podman::Podman;
 use crate::runtime::router_image::RouterImage;
@@ -79,6 +79,12 @@ fn save(args: &SaveArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// The build context of a commit, in a directory of its own.
+fn frozen_files(repo_dir: &Path, name: &str) -> Result<tempfile::TempDir, Failure> {
+    let frozen = Frozen::of_commit(repo_dir, name).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(write_frozen(&frozen)?)
+}
+
 fn build_agent(args: &BuildArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let resolved = context.resolve(&args.config, false)?;
@@ -87,7 +93,10 @@ fn build_agent(args: &BuildArgs) -> Result<u8, Failure> {
     match &resolved.image.value {
         // The tag is the hash of this text; the file may have changed since.
         ImageSource::Containerfile { reference, text, .. } => {
-            let context = resolved.workspace.source.join(".sandboxc");
+            let frozen = args.config.config_from.as_ref();
+            let frozen = frozen.map(|name| frozen_files(&resolved.workspace.source, name)).transpose()?;
+            let here = resolved.workspace.source.join(".sandboxc");
+            let context = frozen.as_ref().map_or(here, |dir| dir.path().join(".sandboxc"));
             build(&podman, &Build { tag: reference, containerfile: text, base, context: Some(&context) })?;
         }
         ImageSource::Reference(tag) if tag.starts_with("localhost/") => {

@@ -155,7 +155,12 @@ fn session_of(name: &str) -> Result<String, Failure> {
 }
 
 fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>), Failure> {
-    let mut config = ConfigArgs { repo: args.repo.clone(), server: args.server.clone(), name: Some(args.what.clone()) };
+    let mut config = ConfigArgs {
+        repo: args.repo.clone(),
+        server: args.server.clone(),
+        name: Some(args.what.clone()),
+        config_from: None,
+    };
     if config.repo.is_none() {
         let path = context.entry_path(&config)?;
         config.repo = Some(path.ok_or_else(|| {

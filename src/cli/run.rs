@@ -50,7 +50,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
 
 pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     let context = Context::new();
-    let config = super::ConfigArgs { repo: None, server: None, name: None };
+    let config = super::ConfigArgs { repo: None, server: None, name: None, config_from: None };
     let (mut resolved, values) = context.resolve_with_secrets(&config)?;
     keep_shared_home(&mut resolved)?;
     let mut command: Vec<String> = resolved.command.iter().map(|word| word.value.clone()).collect();

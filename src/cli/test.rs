@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::context::{Context, print, say, say_drawn, show};
+use super::context::{Context, print, say_drawn, show};
 use super::{ConfigArgs, Failure};
 use crate::config::{Expectation, Expectations};
 use crate::policy::{Decision, Policy, QuestionError, Reason, RuleId, Verdict};
@@ -99,8 +99,7 @@ fn files(args: &TestArgs, context: &Context) -> Result<Vec<Expectations>, Failur
         broken |= file.diagnostics.has_errors();
     }
     if broken {
-        say("sandboxc: the tests have errors; nothing was checked");
-        return Err(Failure::usage("correct the tests first"));
+        return Err(Failure::usage("the tests have errors; nothing was checked"));
     }
     Ok(files)
 }

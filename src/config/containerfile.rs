@@ -7,8 +7,9 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::disk::{Disk, words};
+use super::disk::words;
 use super::read::shorten;
+use super::repo_files::RepoFiles;
 use super::resolved::ImageSource;
 use super::value::path_finding;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
@@ -32,8 +33,7 @@ const LOCAL: [&str; 10] = [
 /// Reads the file that `image: {containerfile: NAME}` names.
 pub(super) fn read(
     name: &Located<String>,
-    repo_dir: &Path,
-    disk: &dyn Disk,
+    files: &RepoFiles<'_>,
     sources: &mut SourceMap,
     d: &mut Diagnostics,
 ) -> Option<ImageSource> {
@@ -47,17 +47,18 @@ pub(super) fn read(
     }
     // Relative to the workspace, since `.sandboxc` itself may be a link.
     let relative = Path::new(super::REPO_DIR).join(path);
-    let bytes = disk.read_beneath(repo_dir, &relative);
+    let bytes = files.read(&relative);
+    let (shown, label) = files.shown(&relative);
     let text = match bytes.and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))) {
         Ok(text) => text,
         Err(error) => {
-            let message = format!("`.sandboxc/{name}` cannot be read: {}", words(&error));
+            let message = format!("`{label}` cannot be read: {}", words(&error));
             let finding = Diagnostic::new(Code::FileUnreadable, message).at(*span, "");
             d.push(finding.help("use a regular file, not a symbolic link"));
             return None;
         }
     };
-    let file = sources.add(repo_dir.join(&relative), relative.to_string_lossy(), text.as_str());
+    let file = sources.add(shown, label, text.as_str());
     check(file, &text, d);
     let hash = Sha256::digest(&text).iter().take(6).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
     Some(ImageSource::Containerfile {

@@ -9,10 +9,12 @@ use super::credential::{shows_finding, unfit_finding};
 use super::disk::{Disk, Real, missing, words};
 use super::entry::{self, Entry};
 use super::first;
+use super::frozen::FrozenDisk;
 use super::lookup::{Lookup, Permitted, Reach};
 use super::overrides::{OVERRIDES, Overrides};
 use super::read::shorten;
 use super::repo::{ImageWish, RepoFile};
+use super::repo_files::RepoFiles;
 use super::resolve::{Parts, Server, resolve};
 use super::sealed;
 use super::secret::{self, Secret, SecretRef, SecretSource, SecretValues};
@@ -45,7 +47,9 @@ pub fn entry_path(inputs: &Inputs) -> Option<PathBuf> {
 fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let mut sources = SourceMap::new();
     let mut d = Diagnostics::new();
-    let repo_tree = repo_file(inputs, disk, &mut sources, &mut d);
+    let frozen = inputs.frozen.as_ref().map(|frozen| FrozenDisk { repo_dir: &inputs.repo_dir, frozen });
+    let files = RepoFiles { disk: frozen.as_ref().map_or(disk, |frozen| frozen as &dyn Disk), inputs };
+    let repo_tree = repo_file(&files, &mut sources, &mut d);
     let server_path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join("server.yaml"));
     let server_tree = server_file(inputs, &server_path, disk, &mut sources, &mut d);
     let overrides = Overrides::read(&inputs.env, &mut sources, &mut d);
@@ -56,11 +60,11 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let server = Server::choose(server_file.unwrap_or_default(), inputs, disk, &mut d);
     let permitted =
         if server_known { Permitted::Only(server.pass_env().map(str::to_owned).collect()) } else { Permitted::Unknown };
-    let repo = decode_repo(repo_tree, inputs, permitted, disk, &mut d);
+    let repo = decode_repo(repo_tree, &files, permitted, &mut d);
     let built = match &repo.image {
         Some(Located { value: ImageWish::Containerfile(name), span }) => {
             let name = Located::new(name.clone(), *span);
-            containerfile::read(&name, &inputs.repo_dir, disk, &mut sources, &mut d)
+            containerfile::read(&name, &files, &mut sources, &mut d)
         }
         _ => None,
     };
@@ -75,7 +79,8 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let parts =
         Parts { inputs, repo, built, server, allow_file, overrides, guarded, extra_ca, disk, sources: &sources };
     let resolved = resolve(parts, &mut d).filter(|_| !d.has_errors());
-    let resolved = resolved.map(|resolved| Resolved { environment, ..resolved });
+    let config_from = inputs.frozen.as_ref().and_then(|frozen| frozen.revision().map(str::to_owned));
+    let resolved = resolved.map(|resolved| Resolved { environment, config_from, ..resolved });
     Loaded { sources, diagnostics: d, resolved }
 }
 
@@ -102,17 +107,18 @@ pub(super) enum Tree {
     Read(Node),
 }
 
-fn repo_file(inputs: &Inputs, disk: &dyn Disk, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
-    let label = format!("{REPO_DIR}/sandbox.yaml");
-    let path = inputs.repo_dir.join(&label);
-    let real = match disk.canonical(&path) {
+fn repo_file(files: &RepoFiles<'_>, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
+    let relative = Path::new(REPO_DIR).join("sandbox.yaml");
+    let (path, label) = files.shown(&relative);
+    let repo_dir = &files.inputs.repo_dir;
+    let real = match files.disk.canonical(&repo_dir.join(&relative)) {
         Ok(real) => real,
         Err(error) if missing(&error) => return Tree::Missing,
         Err(error) => return unreadable(&path, &error, sources, d),
     };
     // A link may point elsewhere in the workspace, but not outside, since findings show the file.
-    let content = match real.strip_prefix(&inputs.repo_dir) {
-        Ok(relative) => disk.read_beneath(&inputs.repo_dir, relative),
+    let content = match real.strip_prefix(repo_dir) {
+        Ok(relative) => files.read(relative),
         Err(_) => Err(io::Error::other("it leads outside the workspace")),
     };
     match content {
@@ -208,11 +214,10 @@ fn decode_server(tree: Tree, inputs: &Inputs, path: &Path, disk: &dyn Disk, d: &
     ServerFile::read(&mut root, &Around { substitute: &substitute, vars: &vars, base: &base }, d)
 }
 
-fn decode_repo(tree: Tree, inputs: &Inputs, permitted: Permitted, disk: &dyn Disk, d: &mut Diagnostics) -> RepoFile {
+fn decode_repo(tree: Tree, files: &RepoFiles<'_>, permitted: Permitted, d: &mut Diagnostics) -> RepoFile {
     let Tree::Read(mut root) = tree else { return RepoFile::default() };
-    let root_dir = inputs.repo_dir.clone();
-    let reach = Reach::Inside { base: root_dir.join(REPO_DIR), root: root_dir };
-    let lookup = Lookup { env: &inputs.env, permitted, reach, disk };
+    let reach = Reach::Inside { base: files.inputs.repo_dir.join(REPO_DIR), root: files.root() };
+    let lookup = Lookup { env: &files.inputs.env, permitted, reach, disk: files.disk };
     Tags { lookup: &lookup, vars: None }.substitute(&mut root, d);
     RepoFile::read(&root, d)
 }

@@ -205,6 +205,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         None => home::volume(entry.home.or(file.defaults.home), name.as_deref(), &inputs.repo_dir, sources),
     };
     Some(Resolved {
+        config_from: None,
         name,
         image: image?,
         router_image: router.map_or_else(|| Sourced::built_in(format!("localhost/sandboxc-router:{VERSION}")), sourced),

@@ -203,6 +203,9 @@ pub struct ResourceLimits {
 pub struct Resolved {
     /// The server's repo entry in force, if any.
     pub name: Option<String>,
+    /// The commit that the repo file comes from, as the user named it; `None` for the one in the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_from: Option<String>,
     /// The agent's image.
     pub image: Sourced<ImageSource>,
     /// The router's (and gate's and forwarder's) image. Where nobody has named one, whoever makes a plan puts in the one of the program

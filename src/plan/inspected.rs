@@ -79,6 +79,8 @@ pub enum Keeper<'a> {
 pub struct Origin {
     /// The repo's directory, absolute.
     pub repo: PathBuf,
+    /// The commit that the repo file comes from, if not from the workspace.
+    pub revision: Option<String>,
     /// The server file, absolute; `None` if there was none.
     pub server: Option<PathBuf>,
     /// The repo entry in force.

@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use self::requests::Case;
-pub(super) use self::witness::Part;
 use super::decision::{Decision, Tier, Verdict};
 use super::host::HostName;
 use super::rule::{Policy, Rule, RuleId, RuleSet};
@@ -32,7 +31,7 @@ pub enum Effect {
 /// What a change is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Subject {
+pub enum Affected {
     /// Connections to the port, and all requests in them.
     Connections,
     /// Names that resolve to private addresses.
@@ -57,7 +56,7 @@ pub struct Change {
     /// The port.
     pub port: u16,
     /// What exactly.
-    pub subject: Subject,
+    pub affected: Affected,
     /// The rule that permits it, in the policy that does.
     pub rule: Option<RuleId>,
     /// Its conditions on requests, in words; empty without conditions.
@@ -78,7 +77,7 @@ pub fn compare(old: &Policy, new: &Policy) -> Vec<Change> {
         }
     }
     let mut changes: Vec<Change> = changes.into_iter().collect();
-    changes.sort_by(|a, b| (&a.host, a.port, &a.subject, a.effect).cmp(&(&b.host, b.port, &b.subject, b.effect)));
+    changes.sort_by(|a, b| (&a.host, a.port, &a.affected, a.effect).cmp(&(&b.host, b.port, &b.affected, b.effect)));
     changes
 }
 
@@ -138,13 +137,13 @@ impl At<'_> {
             allows(decision) && decision.inspection.as_ref().is_none_or(super::Inspection::permits_everything)
         };
         match (all(&old), all(&new)) {
-            (false, true) => changes.extend([self.change(Effect::Opens, Subject::Connections, &new)]),
-            (true, false) => changes.extend([self.change(Effect::Closes, Subject::Connections, &old)]),
+            (false, true) => changes.extend([self.change(Effect::Opens, Affected::Connections, &new)]),
+            (true, false) => changes.extend([self.change(Effect::Closes, Affected::Connections, &old)]),
             _ => {}
         }
         match (old.private, new.private) {
-            (false, true) => changes.extend([self.change(Effect::Opens, Subject::PrivateAddresses, &new)]),
-            (true, false) => changes.extend([self.change(Effect::Closes, Subject::PrivateAddresses, &old)]),
+            (false, true) => changes.extend([self.change(Effect::Opens, Affected::PrivateAddresses, &new)]),
+            (true, false) => changes.extend([self.change(Effect::Closes, Affected::PrivateAddresses, &old)]),
             _ => {}
         }
         if old.inspection.is_none() && new.inspection.is_none() {
@@ -155,7 +154,7 @@ impl At<'_> {
         match Case::all(&old, &new, [self.old, self.new]) {
             Ok(cases) => cases.iter().for_each(|case| self.compare_case(case, whole, changes)),
             Err(witness::TooMany) if old.inspection == new.inspection => {}
-            Err(witness::TooMany) => changes.extend([self.change(Effect::Opens, Subject::TooManyCases, &new)]),
+            Err(witness::TooMany) => changes.extend([self.change(Effect::Opens, Affected::TooManyCases, &new)]),
         }
     }
 
@@ -167,39 +166,38 @@ impl At<'_> {
                 continue;
             }
             if !allows(from) && !whole {
-                self.once(changes, effect, Subject::Requests(example.clone()), to);
+                self.once(changes, effect, Affected::Requests(example.clone()), to);
             }
             for name in credentials(to).difference(&credentials(from)) {
-                self.once(changes, effect, Subject::Credential(name.clone(), example.clone()), to);
+                self.once(changes, effect, Affected::Credential(name.clone(), example.clone()), to);
             }
             if allows(from) && !whole {
                 for header in headers(to).difference(&headers(from)) {
-                    self.once(changes, effect, Subject::Header((*header).to_owned(), example.clone()), to);
+                    self.once(changes, effect, Affected::Header((*header).to_owned(), example.clone()), to);
                 }
             }
         }
     }
 
     /// Adds a change unless another example of the same is there.
-    fn once(&self, changes: &mut BTreeSet<Change>, effect: Effect, subject: Subject, by: &Decision) {
-        let change = self.change(effect, subject, by);
+    fn once(&self, changes: &mut BTreeSet<Change>, effect: Effect, affected: Affected, by: &Decision) {
+        let change = self.change(effect, affected, by);
         let same = |other: &Change| {
-            let subject = match (&other.subject, &change.subject) {
-                (Subject::Requests(_), Subject::Requests(_)) => true,
-                (Subject::Credential(a, _), Subject::Credential(b, _))
-                | (Subject::Header(a, _), Subject::Header(b, _)) => a == b,
+            let same = match (&other.affected, &change.affected) {
+                (Affected::Requests(_), Affected::Requests(_)) => true,
+                (Affected::Credential(a, _), Affected::Credential(b, _))
+                | (Affected::Header(a, _), Affected::Header(b, _)) => a == b,
                 _ => false,
             };
-            subject
-                && (&other.host, other.port, other.effect, &other.rule)
-                    == (&change.host, change.port, effect, &change.rule)
+            same && (&other.host, other.port, other.effect, &other.rule)
+                == (&change.host, change.port, effect, &change.rule)
         };
         if !changes.iter().any(same) {
             changes.insert(change);
         }
     }
 
-    fn change(&self, effect: Effect, subject: Subject, by: &Decision) -> Change {
+    fn change(&self, effect: Effect, affected: Affected, by: &Decision) -> Change {
         let rules = by.inspection.iter().flat_map(|inspection| &inspection.allow);
         let rule = rules.into_iter().find(|rule| Some(&rule.id) == by.rule.as_ref());
         let conditions = rule.and_then(|rule: &Rule| rule.request.as_ref()).map(ToString::to_string);
@@ -207,7 +205,7 @@ impl At<'_> {
             effect,
             host: self.shown.to_owned(),
             port: self.port,
-            subject,
+            affected,
             rule: by.rule.clone(),
             conditions: conditions.unwrap_or_default(),
             from: by.from.clone(),

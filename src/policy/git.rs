@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::Part;
+use super::part::Part;
 use super::path::{PathError, PathGlob, canonical};
 
 /// An entry's rules about git. Everything that is not smart HTTP of a listed repository is refused.

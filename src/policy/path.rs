@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::compare::Part;
+use super::part::Part;
 
 /// Why a path has no safe canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use super::RuntimeError;
 use super::podman::Podman;
+use crate::config::Frozen;
 
 /// What to build.
 #[derive(Clone, Debug)]
@@ -51,4 +52,21 @@ pub fn build(podman: &Podman, build: &Build<'_>) -> Result<(), RuntimeError> {
             said: format!("podman build failed with {status}"),
         }),
     }
+}
+
+/// Writes the files of a commit into a new directory, as a build context with their modes. The directory is removed
+/// when the value is dropped.
+pub fn write_frozen(frozen: &Frozen) -> Result<tempfile::TempDir, RuntimeError> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let failed = |error| RuntimeError::io("writing the build context")(error);
+    let dir = tempfile::tempdir().map_err(failed)?;
+    for (path, file) in frozen.files() {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(dir.path())).map_err(failed)?;
+        let mode = if file.executable { 0o755 } else { 0o644 };
+        let mut options = std::fs::OpenOptions::new();
+        let mut out = options.write(true).create_new(true).mode(mode).open(&path).map_err(failed)?;
+        std::io::Write::write_all(&mut out, &file.bytes).map_err(failed)?;
+    }
+    Ok(dir)
 }

@@ -147,6 +147,7 @@ fn policy(sandbox: &Sandbox) -> Policy {
         home: std::env::var_os("HOME").map(PathBuf::from),
         config_home: sandbox.config_home(),
         env: BTreeMap::new(),
+        frozen: None,
         write_defaults: false,
     };
     let loaded = load(&inputs);

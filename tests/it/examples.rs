@@ -28,6 +28,7 @@ fn load_example(example: &str) -> Loaded {
         home: Some(PathBuf::from("/home/me")),
         config_home: PathBuf::from("/home/me/.config"),
         env: BTreeMap::from([("LANG".to_owned(), "C.UTF-8".to_owned())]),
+        frozen: None,
         write_defaults: false,
     })
 }

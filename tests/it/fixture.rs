@@ -35,6 +35,7 @@ pub fn rules(list: &str, entries: &[&str]) -> RuleSet {
 pub fn resolved() -> Resolved {
     Resolved {
         name: None,
+        config_from: None,
         image: Sourced::built_in(ImageSource::Reference("localhost/sandboxc-agent:1".to_owned())),
         router_image: Sourced::built_in("localhost/sandboxc-router:1".to_owned()),
         command: Vec::new(),
@@ -84,6 +85,7 @@ pub fn with_secrets() -> Resolved {
         home: None,
         config_home: home.join("config"),
         env: BTreeMap::new(),
+        frozen: None,
         write_defaults: false,
         repo_dir: repo_dir.canonicalize().unwrap(),
     });

@@ -32,6 +32,7 @@ impl World {
             home: Some(root.join("h")),
             config_home: root.join("c"),
             env: BTreeMap::new(),
+            frozen: None,
             write_defaults: false,
         };
         Self { dir, inputs }

@@ -36,6 +36,7 @@ fn load_files(yaml: &str, server: &str) -> Loaded {
         home: Some("/home/me".into()),
         config_home: dir.path().join("config"),
         env: BTreeMap::new(),
+        frozen: None,
         write_defaults: false,
     })
 }

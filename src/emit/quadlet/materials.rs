@@ -70,6 +70,8 @@ impl Maker<'_> {
         let repo = path_text(&origin.repo)?;
         let server = origin.server.as_deref().map(path_text).transpose()?;
         let mut words = vec!["/usr/bin/env", "sandboxc", "secrets", "--repo", &repo];
+        let revision = origin.revision.as_ref().map(|revision| format!("--config-from={revision}"));
+        words.extend(revision.as_deref());
         words.extend(server.iter().flat_map(|server| ["--server", server]));
         words.extend(origin.name.iter().flat_map(|name| ["--name", name]));
         words.extend(["--session", &self.plan.session, "--unchanged", &origin.config, "--hold"]);

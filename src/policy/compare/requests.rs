@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::witness::{Part, TooMany, witnesses};
+use super::witness::{TooMany, witnesses};
 use crate::policy::decision::Decision;
 use crate::policy::git::{GitRule, PushedRef};
+use crate::policy::part::Part;
 use crate::policy::request::{GRAPHQL_PATH, GraphqlKind, GraphqlRule, HttpRequest, RequestRule, Upgrade};
 use crate::policy::rule::{Policy, Rule};
 

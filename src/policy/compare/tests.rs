@@ -13,7 +13,8 @@ use crate::policy::{
 
 fn rule(id: &str, pattern: &str, request: Option<RequestRule>) -> Rule {
     let (pattern, port) = parse_pattern(pattern).unwrap();
-    let (ports, id, from) = (port.into_iter().collect(), RuleId::new(id), Place::built_in());
+    let ports = port.into_iter().flat_map(|port| [80, 443, port]).collect();
+    let (id, from) = (RuleId::new(id), Place::built_in());
     Rule { id, pattern, ports, private: false, request, from }
 }
 
@@ -32,13 +33,13 @@ fn policy(rules: Vec<Rule>) -> Policy {
 /// Each change as a line.
 fn lines(old: &Policy, new: &Policy) -> Vec<String> {
     let line = |c: &Change| {
-        let subject = match &c.subject {
-            Subject::Connections => "all".to_owned(),
-            Subject::PrivateAddresses => "private".to_owned(),
-            Subject::Requests(example) => example.clone(),
-            Subject::Credential(name, example) => format!("{name} in {example}"),
-            Subject::Header(name, example) => format!("{name}: in {example}"),
-            Subject::TooManyCases => "too many".to_owned(),
+        let subject = match &c.affected {
+            Affected::Connections => "all".to_owned(),
+            Affected::PrivateAddresses => "private".to_owned(),
+            Affected::Requests(example) => example.clone(),
+            Affected::Credential(name, example) => format!("{name} in {example}"),
+            Affected::Header(name, example) => format!("{name}: in {example}"),
+            Affected::TooManyCases => "too many".to_owned(),
         };
         let sign = if c.effect == Effect::Opens { '+' } else { '-' };
         format!("{sign} {}:{} {subject}", c.host, c.port)

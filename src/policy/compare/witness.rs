@@ -6,19 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::policy::part::Part;
+
 /// More states than any config that a person writes has.
 const MOST_STATES: usize = 10_000;
-
-/// A part of a glob.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
-    /// A character, or an escape that stays.
-    Literal(String),
-    /// `*`.
-    Segment,
-    /// `**`.
-    Any,
-}
 
 /// The globs have more combinations than can be examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod ports;
 mod property;
 mod protect;
 mod replays;
+mod review;
 mod schema;
 mod secrets;
 mod server;
