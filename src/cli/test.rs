@@ -19,7 +19,7 @@ pub(super) struct TestArgs {
     /// Print one JSON object
     #[arg(long, conflicts_with = "junit")]
     json: bool,
-    /// Print a JUnit report
+    /// Print a report in the XML format of `JUnit`
     #[arg(long)]
     junit: bool,
     /// Files of tests [default: .sandboxc/tests.yaml of the repo]

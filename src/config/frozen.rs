@@ -173,12 +173,11 @@ fn commit(repo_dir: &Path, name: &str) -> Result<Frozen, FrozenError> {
     let objects = gix_odb::at(common.join("objects"), hash).map_err(|error| unreadable(words(&error)))?;
     let refs = gix_ref::file::Store::for_linked_worktree(git_dir, common, hash);
     let no_such_ref = || FrozenError::NoSuchRef(name.to_owned());
-    let id = match gix_hash::ObjectId::from_hex(name.as_bytes()) {
-        Ok(id) => id,
-        Err(_) => {
-            let mut found = refs.try_find(name).ok().flatten().ok_or_else(no_such_ref)?;
-            found.peel_to_id(&refs, &objects).map_err(|error| unreadable(error.to_string()))?
-        }
+    let id = if let Ok(id) = gix_hash::ObjectId::from_hex(name.as_bytes()) {
+        id
+    } else {
+        let mut found = refs.try_find(name).ok().flatten().ok_or_else(no_such_ref)?;
+        found.peel_to_id(&refs, &objects).map_err(|error| unreadable(error.to_string()))?
     };
     let mut buffer = Vec::new();
     let tree = objects.find_commit(&id, &mut buffer).map_err(|_| no_such_ref())?.tree();

@@ -80,7 +80,7 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
         Parts { inputs, repo, built, server, allow_file, overrides, guarded, extra_ca, disk, sources: &sources };
     let resolved = resolve(parts, &mut d).filter(|_| !d.has_errors());
     let config_from = inputs.frozen.as_ref().and_then(|frozen| frozen.revision().map(str::to_owned));
-    let resolved = resolved.map(|resolved| Resolved { environment, config_from, ..resolved });
+    let resolved = resolved.map(|resolved| Resolved { config_from, environment, ..resolved });
     Loaded { sources, diagnostics: d, resolved }
 }
 

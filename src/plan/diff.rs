@@ -61,7 +61,7 @@ fn network(old: &Resolved, new: &Resolved, all: &mut BTreeSet<Difference>) {
         return;
     }
     // A web host opens on 80 and 443, which is one difference for a reader.
-    let mut grouped: BTreeMap<(Effect, String, Affected, String), (Vec<u16>, Change)> = BTreeMap::new();
+    let mut grouped: BTreeMap<_, (Vec<u16>, Change)> = BTreeMap::new();
     for change in compare(&old.policy, &new.policy) {
         let rule = change.rule.as_ref().map(ToString::to_string).unwrap_or_default();
         let key = (change.effect, change.host.clone(), change.affected.clone(), rule);

@@ -105,9 +105,9 @@ fn example(scope: &Scope, scopes: &BTreeSet<Scope>) -> Option<(String, String)> 
 
 /// The scope with the longest suffix that includes a name.
 fn nearest(name: &HostName, scopes: &BTreeSet<Scope>) -> Scope {
-    let parents = name.self_and_parents().skip(1).map(str::to_owned);
+    let mut parents = name.self_and_parents().skip(1).map(str::to_owned);
     let below = |base: String| Some(Scope::Below(base)).filter(|scope| scopes.contains(scope));
-    parents.filter_map(below).next().unwrap_or(Scope::Below(String::new()))
+    parents.find_map(below).unwrap_or(Scope::Below(String::new()))
 }
 
 /// The ports that some rule for a host opens; no others are ever allowed.

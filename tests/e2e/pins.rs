@@ -35,11 +35,16 @@ impl Ground {
     }
 
     /// A directory for the front of `PATH`, with a podman that runs a shell line before each call whose arguments
-    /// match.
+    /// match. Both pods are played at the same time, so a lock keeps one call from continuing while another runs the line.
     fn podman_before(&self, pattern: &str, line: &str) -> PathBuf {
         let dir = self.sandbox.scratch("bin");
         let real = text(&Command::new("sh").args(["-c", "command -v podman"]).output().unwrap().stdout);
-        let script = format!("#!/bin/sh\ncase \"$*\" in {pattern}) {line} ;; esac\nexec {} \"$@\"\n", real.trim());
+        let lock = dir.join("lock");
+        let lock = lock.display();
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in {pattern}) (flock 9; {line}) 9>{lock} ;; esac\nexec {} \"$@\"\n",
+            real.trim()
+        );
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("podman"), script).unwrap();
         fs::set_permissions(dir.join("podman"), fs::Permissions::from_mode(0o755)).unwrap();
