@@ -3,7 +3,9 @@
 //! Starting the agent's unit starts all others in order. They stop when it does, since nothing requires them any more
 //! (`StopWhenUnneeded=`). Its result is the command's exit code.
 //!
-//!     images, mounts, materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
+//! ```text
+//! images, mounts, materials, networks, volume ─► router (ready) ─► pod ─► gate (ends well) ─► forwarder ─► agent
+//! ```
 
 use crate::plan::pod::{Attachment, Container, NetworkKind, Pod, Role, Source};
 use crate::plan::{Part, Plan, SESSION_LABEL, SandboxNetwork, runner_hash};

@@ -58,9 +58,9 @@ pub enum Reason {
     Allowed,
     /// The name is missing, has one label, or is neither LDH nor an IPv4 address.
     BadHost,
-    /// Port 443: the first bytes are not a TLS `ClientHello`. Never the answer of [`Policy::decide`].
+    /// Port 443: the first bytes are not a TLS `ClientHello`. Never the answer of `Policy::decide`.
     NotTls,
-    /// Port 80: the router does not forward requests of this kind. Never the answer of [`Policy::decide`].
+    /// Port 80: the router does not forward requests of this kind. Never the answer of `Policy::decide`.
     BadRequest,
     /// No `allow` entry matches.
     NotAllowed,
@@ -72,26 +72,26 @@ pub enum Reason {
     AboveCeiling,
     /// The guard refuses the address that the name resolves to.
     AddressRefused,
-    /// The name does not resolve. Never the answer of [`Policy::decide`].
+    /// The name does not resolve. Never the answer of `Policy::decide`.
     NoAddress,
-    /// The name only has IPv6 addresses. Never the answer of [`Policy::decide`].
+    /// The name only has IPv6 addresses. Never the answer of `Policy::decide`.
     Ipv6Only,
-    /// No resolver answered, or they refused to. Never the answer of [`Policy::decide`].
+    /// No resolver answered, or they refused to. Never the answer of `Policy::decide`.
     ResolverFailed,
-    /// The name is allowed and resolved, but the host did not answer. Never the answer of [`Policy::decide`].
+    /// The name is allowed and resolved, but the host did not answer. Never the answer of `Policy::decide`.
     UpstreamFailed,
-    /// The host accepted the connection, but did not respond in time. Never the answer of [`Policy::decide`].
+    /// The host accepted the connection, but did not respond in time. Never the answer of `Policy::decide`.
     UpstreamTimeout,
     /// The host's certificate is for another name, or the router does not trust its issuer. Never the answer of
-    /// [`Policy::decide`].
+    /// `Policy::decide`.
     UpstreamUntrusted,
-    /// The host's response is not valid HTTP, or is ambiguous. Never the answer of [`Policy::decide`].
+    /// The host's response is not valid HTTP, or is ambiguous. Never the answer of `Policy::decide`.
     UpstreamMalformed,
-    /// The header section of the host's response is too large. Never the answer of [`Policy::decide`].
+    /// The header section of the host's response is too large. Never the answer of `Policy::decide`.
     UpstreamHeadTooLarge,
-    /// The host's response could not be cleared of credentials. Never the answer of [`Policy::decide`].
+    /// The host's response could not be cleared of credentials. Never the answer of `Policy::decide`.
     UpstreamUnreadable,
-    /// The router has reached one of its limits. Never the answer of [`Policy::decide`].
+    /// The router has reached one of its limits. Never the answer of `Policy::decide`.
     RouterFull,
     /// The path has no safe canonical form.
     BadPath,

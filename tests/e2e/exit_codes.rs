@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::harness::{Sandbox, code, everything, signal, text};
+use crate::quadlet_live::{Installed, journal, property};
 
 #[test]
 fn exit_codes_are_the_commands_own_and_nothing_is_left() {
@@ -89,4 +90,22 @@ fn a_missing_image_is_named_with_the_command_that_makes_it() {
     assert_eq!(code(&output), 125);
     let stderr = text(&output.stderr);
     assert!(stderr.contains("localhost/not-there:1") && stderr.contains("sandboxc image build agent"), "{stderr}");
+}
+
+/// podman's init ends with 1 and says why; `run` and `run.sh` end with 127 and 126.
+#[test]
+fn a_command_that_is_missing_or_not_executable_ends_with_1_and_the_journal_says_why() {
+    for (session, command, why) in [
+        ("q-missing", "no-such-command", "failed to exec pid1: No such file or directory"),
+        ("q-noexec", "/etc/passwd", "failed to exec pid1: Permission denied"),
+    ] {
+        let installed = Installed::new(
+            session,
+            &format!("version: 1\ncommand: [{command}]\nnetwork: {{allow: [api.example.com]}}\n"),
+        );
+        installed.run();
+        assert_eq!(property(&installed.agent, "ExecMainStatus"), "1");
+        assert!(journal(&installed.agent).contains(why), "{}", journal(&installed.agent));
+        assert!(installed.gone(), "left: {}", installed.left());
+    }
 }

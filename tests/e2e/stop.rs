@@ -62,6 +62,21 @@ fn a_session_of_the_script_is_stopped_and_another_one_goes_on() {
     assert_eq!(stop(&sandbox, "stop-script"), 2, "there is none any more");
 }
 
+/// `gc` leaves scripts alone, since no lock shows whether one is running.
+#[test]
+fn what_a_killed_script_left_is_removed_by_stop() {
+    let sandbox = Sandbox::new();
+    let hash = compiled(&sandbox, "stop-killed");
+    let mut child = run(&sandbox.scratch("stop-killed").join("run.sh"));
+    wait_until("it runs", || agent_runs(&hash, "stop-killed"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(code(&sandbox.command(&["gc"]).output().unwrap()), 0);
+    assert!(agent_runs(&hash, "stop-killed"), "gc does not know whether the script is gone");
+    assert_eq!(stop(&sandbox, "stop-killed"), 0);
+    assert_eq!(left(&hash), "");
+}
+
 #[test]
 fn a_session_that_was_played_by_hand_is_stopped() {
     let sandbox = Sandbox::new();
