@@ -9,6 +9,7 @@ mod doctor;
 mod duration;
 mod exec;
 mod explain;
+mod find;
 mod gc;
 mod image;
 mod install;
@@ -82,7 +83,8 @@ enum Command {
 /// Selects the config; shared by all commands that read it.
 #[derive(Clone, Debug, Args)]
 struct ConfigArgs {
-    /// Directory of the repo, which holds .sandboxc/sandbox.yaml [default: the current directory]
+    /// Directory of the repo, which holds .sandboxc/sandbox.yaml [default: the nearest one from the current directory up to
+    /// git's root, or the current directory]
     #[arg(long, value_name = "DIR")]
     repo: Option<PathBuf>,
     /// Read .sandboxc/ from this commit (a ref, or a full id) instead of the working tree

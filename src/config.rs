@@ -18,6 +18,7 @@ mod credential;
 pub mod disk;
 mod entry;
 mod expectation;
+mod files;
 mod first;
 mod frozen;
 pub mod git;
@@ -60,6 +61,22 @@ pub use value::survives_podman;
 /// The directory in a repo for its config.
 pub const REPO_DIR: &str = ".sandboxc";
 
+/// The repo file in [`REPO_DIR`].
+pub const REPO_FILE: &str = "sandbox.yaml";
+
+/// The server file in `sandboxc/` of `config_home`.
+pub const SERVER_FILE: &str = "server.yaml";
+
+/// Names in a repo that people give the repo file by mistake. Loading refuses a repo with one of them.
+pub const MISNAMED: [&str; 6] = [
+    ".sandboxc.yaml",
+    ".sandboxc.yml",
+    ".sandboxc/config.yaml",
+    ".sandboxc/sandbox.yml",
+    ".sandboxc/sandboxc.yaml",
+    ".sandboxc/sandboxc.yml",
+];
+
 /// What the caller knows: paths, the command line, the environment.
 #[derive(Clone, Debug)]
 pub struct Inputs {
@@ -81,9 +98,24 @@ pub struct Inputs {
     pub write_defaults: bool,
 }
 
+/// The files that decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InForce {
+    /// The repo file, if there is one.
+    pub repo: Option<PathBuf>,
+    /// The server file, if there is one.
+    pub server: Option<PathBuf>,
+    /// The allow file; `None` stands for the built-in list.
+    pub allow_file: Option<PathBuf>,
+    /// The variables that override the config.
+    pub overrides: Vec<&'static str>,
+}
+
 /// All findings, and the result if none of them is an error.
 #[derive(Clone, Debug)]
 pub struct Loaded {
+    /// The files that decide.
+    pub in_force: InForce,
     /// The files that the findings refer to.
     pub sources: SourceMap,
     /// The findings.

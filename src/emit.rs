@@ -19,7 +19,6 @@ pub mod quadlet;
 pub mod review;
 pub mod router;
 pub mod script;
-mod shell;
 mod template;
 pub mod tree;
 
@@ -31,7 +30,6 @@ use permissions::permissions;
 pub use pin::{MOUNT_GAP, mount_gaps};
 pub use podman::PodmanVersion;
 pub use posture::posture_args;
-pub use shell::quote;
 
 /// Why a plan cannot be written for a target.
 #[derive(Debug, Error)]

@@ -14,6 +14,7 @@ use crate::runtime::router_image::RouterImage;
 use crate::source::{Place, SourceMap};
 use crate::visible::escaped;
 
+use super::find::{Found, find};
 use super::{ConfigArgs, Failure};
 
 /// A snapshot of the environment.
@@ -76,25 +77,43 @@ impl Context {
     }
 
     /// The repo's directory, without links.
-    pub(super) fn repo_dir(args: &ConfigArgs) -> Result<PathBuf, Failure> {
+    pub(super) fn repo_dir(&self, args: &ConfigArgs) -> Result<PathBuf, Failure> {
+        self.find_repo(args).map(|found| found.dir)
+    }
+
+    fn find_repo(&self, args: &ConfigArgs) -> Result<Found, Failure> {
         let dir = args.repo.as_deref().unwrap_or(Path::new("."));
-        dir.canonicalize()
-            .map_err(|error| Failure::usage(format!("cannot find the repo directory {}: {error}", dir.display())))
+        let start = dir
+            .canonicalize()
+            .map_err(|error| Failure::usage(format!("cannot find the repo directory {}: {error}", dir.display())))?;
+        if args.repo.is_some() {
+            return Ok(Found { dir: start, below: PathBuf::new(), refused: None });
+        }
+        Ok(find(&start, self.home().and_then(|home| home.canonicalize().ok()).as_deref()))
     }
 
     /// Reads both config files. Fails only if the repo's directory does not exist; other errors are in the diagnostics.
     pub(super) fn load(&self, args: &ConfigArgs, write_defaults: bool) -> Result<Loaded, Failure> {
-        let repo_dir = Self::repo_dir(args)?;
+        self.find_and_load(args, write_defaults).map(|(_, loaded)| loaded)
+    }
+
+    /// Like `load`, and also returns where the repo was found.
+    pub(super) fn find_and_load(&self, args: &ConfigArgs, write_defaults: bool) -> Result<(Found, Loaded), Failure> {
+        let found = self.find_repo(args)?;
         let frozen = match &args.config_from {
-            Some(name) => Some(frozen(&repo_dir, name)?),
+            Some(name) => Some(frozen(&found.dir, name)?),
             None => None,
         };
-        Ok(load(&Inputs { frozen, ..self.inputs(args, repo_dir, write_defaults)? }))
+        let mut loaded = load(&Inputs { frozen, ..self.inputs(args, found.dir.clone(), write_defaults)? });
+        if let Some(resolved) = &mut loaded.resolved {
+            resolved.workspace.start.clone_from(&found.below);
+        }
+        Ok((found, loaded))
     }
 
     /// Like `load`, with `.sandboxc/` from elsewhere.
     pub(super) fn load_frozen(&self, args: &ConfigArgs, frozen: Option<Frozen>) -> Result<Loaded, Failure> {
-        let inputs = self.inputs(args, Self::repo_dir(args)?, false)?;
+        let inputs = self.inputs(args, self.repo_dir(args)?, false)?;
         Ok(load(&Inputs { frozen, ..inputs }))
     }
 
@@ -161,7 +180,14 @@ impl Context {
             say_drawn(&loaded.diagnostics.text(&loaded.sources, self.colour()));
         }
         match loaded.resolved {
-            Some(resolved) if !loaded.diagnostics.has_errors() => Ok((resolved, loaded.sources)),
+            Some(resolved) if !loaded.diagnostics.has_errors() => {
+                let workspace = &resolved.workspace;
+                if !workspace.start.as_os_str().is_empty() {
+                    let (dir, below) = (workspace.source.display(), workspace.start.display());
+                    say(&format!("sandboxc: the workspace is {dir}, whose config is in force in {below}"));
+                }
+                Ok((resolved, loaded.sources))
+            }
             _ => Err(Failure::usage("the config has errors; nothing was run")),
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn diff(args: &DiffArgs) -> Result<u8, Failure> {
 
 /// Reads one of the configs and makes its plan. Both are for the same workspace, session and server file.
 fn side(args: &DiffArgs, context: &Context, name: Option<&str>) -> Result<(Resolved, Plan), Failure> {
-    let repo_dir = Context::repo_dir(&args.config)?;
+    let repo_dir = context.repo_dir(&args.config)?;
     let frozen = name.map(|name| frozen(&repo_dir, name)).transpose()?;
     let loaded = context.load_frozen(&args.config, frozen)?;
     let resolved = match loaded.resolved {

@@ -81,7 +81,7 @@ pub(super) fn test(args: &TestArgs) -> Result<u8, Failure> {
 /// Reads all files. Nothing is checked if one of them has an error.
 fn files(args: &TestArgs, context: &Context) -> Result<Vec<Expectations>, Failure> {
     let files: Vec<Expectations> = if args.files.is_empty() {
-        let dir = Context::repo_dir(&args.config)?;
+        let dir = context.repo_dir(&args.config)?;
         let missing = || {
             let path = dir.join(".sandboxc/tests.yaml");
             let path = path.display();

@@ -23,6 +23,9 @@ pub(super) trait Disk {
     /// Returns the path without links, `.` and `..`. It must exist.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
 
+    /// Whether something has this name, even a link to nothing.
+    fn exists(&self, path: &Path) -> bool;
+
     /// Reads a file of the machine's owner; follows links.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
@@ -59,6 +62,10 @@ pub(super) struct Real {
 impl Disk for Real {
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         std::fs::canonicalize(path)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        std::fs::symlink_metadata(path).is_ok()
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {

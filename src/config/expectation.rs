@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::REPO_DIR;
 use super::disk::{Disk, Real, missing};
-use super::load::{parse_file, unreadable};
+use super::files::{parse_file, unreadable};
 use super::read::{self, Keys, fields, listed, shorten};
 use super::suggest::nearest;
 use super::yaml::Node;

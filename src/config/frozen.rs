@@ -300,6 +300,11 @@ impl Disk for FrozenDisk<'_> {
         self.file(&plain).map(|_| plain.clone())
     }
 
+    fn exists(&self, path: &Path) -> bool {
+        let relative = path.strip_prefix(self.repo_dir).ok();
+        relative.is_some_and(|path| self.frozen.files.keys().any(|file| file.starts_with(path)))
+    }
+
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.file(path).map(|file| file.bytes.clone())
     }

@@ -1,13 +1,13 @@
 //! Reads files into [`Loaded`]. With `disk` and `first`, the only module of `config` that accesses the file system.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::containerfile;
 use super::credential::{shows_finding, unfit_finding};
 use super::disk::{Disk, Real, missing, words};
 use super::entry::{self, Entry};
+use super::files::{Tree, add_text, repo_file, server_file};
 use super::first;
 use super::frozen::FrozenDisk;
 use super::lookup::{Lookup, Permitted, Reach};
@@ -16,16 +16,15 @@ use super::read::shorten;
 use super::repo::{ImageWish, RepoFile};
 use super::repo_files::RepoFiles;
 use super::resolve::{Parts, Server, resolve};
-use super::sealed;
 use super::secret::{self, Secret, SecretRef, SecretSource, SecretValues};
 use super::server::{Around, ServerFile};
 use super::tags::{Tags, variables};
 use super::value;
 use super::vars::Vars;
-use super::yaml::{self, Kind, Node};
-use super::{Inputs, Loaded, REPO_DIR, Resolved};
+use super::yaml::{Kind, Node};
+use super::{InForce, Inputs, Loaded, REPO_DIR, REPO_FILE, Resolved, SERVER_FILE};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
-use crate::source::{FileId, Located, SourceMap};
+use crate::source::{Located, SourceMap};
 
 /// The content of an allow file that nobody has written.
 pub const DEFAULT_ALLOW_FILE: &str = include_str!("allowed-hosts.default");
@@ -38,7 +37,7 @@ pub fn load(inputs: &Inputs) -> Loaded {
 /// The `path` of the server's entry `inputs.name`. [`load`] reports errors in the file.
 pub fn entry_path(inputs: &Inputs) -> Option<PathBuf> {
     let (mut sources, mut d, disk) = (SourceMap::new(), Diagnostics::new(), Real::default());
-    let path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join("server.yaml"));
+    let path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join(SERVER_FILE));
     let tree = server_file(inputs, &path, &disk, &mut sources, &mut d);
     let server = decode_server(tree, inputs, &path, &disk, &mut d)?;
     server.repos.get(inputs.name.as_ref()?)?.path.as_ref().map(|path| path.value.clone())
@@ -50,10 +49,16 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let frozen = inputs.frozen.as_ref().map(|frozen| FrozenDisk { repo_dir: &inputs.repo_dir, frozen });
     let files = RepoFiles { disk: frozen.as_ref().map_or(disk, |frozen| frozen as &dyn Disk), inputs };
     let repo_tree = repo_file(&files, &mut sources, &mut d);
-    let server_path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join("server.yaml"));
+    let server_path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join(SERVER_FILE));
     let server_tree = server_file(inputs, &server_path, disk, &mut sources, &mut d);
     let overrides = Overrides::read(&inputs.env, &mut sources, &mut d);
     let environment = environment(inputs, &repo_tree);
+    let mut in_force = InForce {
+        repo: repo_tree.is_there().then(|| inputs.repo_dir.join(REPO_DIR).join(REPO_FILE)),
+        server: server_tree.is_there().then(|| server_path.clone()),
+        allow_file: None,
+        overrides: Overrides::named(&inputs.env).collect(),
+    };
 
     let server_file = decode_server(server_tree, inputs, &server_path, disk, &mut d);
     let server_known = server_file.is_some();
@@ -71,6 +76,7 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
 
     let allow_path = allow_path(inputs, &server.file, &server_path, &overrides);
     let allow_file = read_allow_file(inputs, &allow_path, disk, &mut sources, &mut d);
+    in_force.allow_file = disk.exists(&allow_path.path).then(|| allow_path.path.clone());
     let guarded = vec![
         ("the allow file", disk.canonical_or_parent(&allow_path.path)),
         ("the server file", disk.canonical_or_parent(&server_path)),
@@ -81,7 +87,7 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let resolved = resolve(parts, &mut d).filter(|_| !d.has_errors());
     let config_from = inputs.frozen.as_ref().and_then(|frozen| frozen.revision().map(str::to_owned));
     let resolved = resolved.map(|resolved| Resolved { config_from, environment, ..resolved });
-    Loaded { sources, diagnostics: d, resolved }
+    Loaded { in_force, sources, diagnostics: d, resolved }
 }
 
 /// The variables that the repo file and the overrides read. They cannot be secrets: only the server file has those, and
@@ -98,100 +104,6 @@ fn environment(inputs: &Inputs, repo: &Tree) -> BTreeMap<String, String> {
 
 fn config_dir(inputs: &Inputs) -> PathBuf {
     inputs.config_home.join("sandboxc")
-}
-
-/// A file as read.
-pub(super) enum Tree {
-    Missing,
-    Broken,
-    Read(Node),
-}
-
-fn repo_file(files: &RepoFiles<'_>, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
-    let relative = Path::new(REPO_DIR).join("sandbox.yaml");
-    let (path, label) = files.shown(&relative);
-    let repo_dir = &files.inputs.repo_dir;
-    let real = match files.disk.canonical(&repo_dir.join(&relative)) {
-        Ok(real) => real,
-        Err(error) if missing(&error) => return Tree::Missing,
-        Err(error) => return unreadable(&path, &error, sources, d),
-    };
-    // A link may point elsewhere in the workspace, but not outside, since findings show the file.
-    let content = match real.strip_prefix(repo_dir) {
-        Ok(relative) => files.read(relative),
-        Err(_) => Err(io::Error::other("it leads outside the workspace")),
-    };
-    match content {
-        Ok(bytes) => parse(&bytes, &path, &label, sources, d),
-        Err(error) => unreadable(&path, &error, sources, d),
-    }
-}
-
-fn server_file(inputs: &Inputs, path: &Path, disk: &dyn Disk, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
-    match disk.read(path) {
-        Ok(bytes) => parse(&bytes, path, "server.yaml", sources, d),
-        Err(error) if missing(&error) && inputs.server_file.is_none() => Tree::Missing,
-        Err(error) => unreadable(path, &error, sources, d),
-    }
-}
-
-/// The tree of a file without tags; `None` if it has errors.
-pub(super) fn parse_file(
-    bytes: &[u8],
-    path: &Path,
-    label: &str,
-    sources: &mut SourceMap,
-    d: &mut Diagnostics,
-) -> Option<Node> {
-    match parse(bytes, path, label, sources, d) {
-        Tree::Read(node) => Some(node),
-        Tree::Missing | Tree::Broken => None,
-    }
-}
-
-pub(super) fn unreadable(path: &Path, error: &io::Error, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
-    // The finding's place is in an empty file with the same name, so that text and JSON output still name the file.
-    let file = sources.add(path, path.file_name().unwrap_or_default().to_string_lossy(), "");
-    let span = crate::source::Span { file, start: 0, end: 0 };
-    let message = format!("`{}` cannot be read: {}", path.display(), words(error));
-    d.push(Diagnostic::new(Code::FileUnreadable, message).at(span, "").help("use a regular file of at most 1 MiB"));
-    Tree::Broken
-}
-
-fn parse(bytes: &[u8], path: &Path, label: &str, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
-    let Some((file, text)) = add_text(bytes, path, label, sources, d) else { return Tree::Broken };
-    let mut findings = Diagnostics::new();
-    let tree = yaml::read(file, &text, &mut findings);
-    // What the tree lacks, such as the second of two equal keys, may have been a secret.
-    let whole = crate::source::Span { file, start: 0, end: text.len() };
-    let twice = findings.sorted().iter().any(|finding| finding.code == Code::DuplicateKey);
-    let complete = tree.as_ref().filter(|_| !twice);
-    for span in sealed::hidden(complete, &text, whole) {
-        sources.hide(span);
-    }
-    d.append(findings);
-    tree.map_or(Tree::Broken, Tree::Read)
-}
-
-/// Adds a file to the sources; reports one that is not UTF-8.
-fn add_text(
-    bytes: &[u8],
-    path: &Path,
-    label: &str,
-    sources: &mut SourceMap,
-    d: &mut Diagnostics,
-) -> Option<(FileId, String)> {
-    match yaml::normalise(bytes) {
-        Ok(text) => Some((sources.add(path, label, text.as_str()), text)),
-        Err(error) => {
-            let yaml::NotUtf8 { offset, byte, lossy } = error;
-            let file = sources.add(path, label, lossy);
-            let span = crate::source::Span { file, start: offset, end: offset };
-            let message = format!("the file is not UTF-8: byte 0x{byte:02x} at offset {offset}");
-            d.push(Diagnostic::new(Code::YamlSyntax, message).at(span, "").help("save it as UTF-8"));
-            None
-        }
-    }
 }
 
 fn decode_server(tree: Tree, inputs: &Inputs, path: &Path, disk: &dyn Disk, d: &mut Diagnostics) -> Option<ServerFile> {

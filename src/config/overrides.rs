@@ -21,13 +21,17 @@ pub const OVERRIDES: [&str; 4] =
     ["SANDBOXC_ALLOWLIST", "SANDBOXC_HOME_VOLUME", "SANDBOXC_IMAGE", "SANDBOXC_ROUTER_IMAGE"];
 
 impl Overrides {
+    /// The names of those that are set. Shells set a variable to an empty value to unset it for one command.
+    pub(super) fn named(env: &BTreeMap<String, String>) -> impl Iterator<Item = &'static str> {
+        OVERRIDES.into_iter().filter(|name| env.get(*name).is_some_and(|value| !value.is_empty()))
+    }
+
     /// Reads them and reports each that is set.
     pub(super) fn read(env: &BTreeMap<String, String>, sources: &mut SourceMap, d: &mut Diagnostics) -> Self {
         let mut text = String::new();
         let mut found: BTreeMap<&str, (String, usize, usize)> = BTreeMap::new();
-        for name in OVERRIDES {
-            // Shells set a variable to an empty value to unset it for one command.
-            let Some(value) = env.get(name).filter(|value| !value.is_empty()) else { continue };
+        for name in Self::named(env) {
+            let Some(value) = env.get(name) else { continue };
             let shown: String = value.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect();
             let start = text.len() + name.len() + 1;
             found.insert(name, (value.clone(), start, start + shown.len()));

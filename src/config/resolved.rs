@@ -102,6 +102,9 @@ pub struct Workspace {
     /// Repositories that git on the host finds from the workspace on.
     #[serde(skip)]
     pub repositories: Vec<Repository>,
+    /// Where in the workspace a command of `run` and `agent` starts, relative.
+    #[serde(skip)]
+    pub start: PathBuf,
     /// The target's place.
     pub from: Place,
 }
@@ -152,7 +155,7 @@ impl Workspace {
     /// A writable workspace that has not been examined yet.
     pub fn new(source: PathBuf, target: PathBuf, from: Place) -> Self {
         let (protect, watched, repositories) = (Vec::new(), Vec::new(), Vec::new());
-        Self { source, target, read_only: false, protect, watched, repositories, from }
+        Self { source, target, read_only: false, protect, watched, repositories, start: PathBuf::new(), from }
     }
 
     /// The mounts over a writable workspace, outermost first, by path. The directories around a protected part are

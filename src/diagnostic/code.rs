@@ -119,6 +119,10 @@ codes! {
     HardLink = "hard-link", Error;
     /// The workspace's git repository, or a part of it, is where the command cannot see it.
     GitOutside = "git-outside", Warning;
+    /// A config file has a name that nothing reads.
+    MisnamedFile = "misnamed-file", Error;
+    /// A config file is empty.
+    EmptyFile = "empty-file", Warning;
     /// The network sandbox is off.
     SandboxDisabled = "sandbox-disabled", Warning;
 }

@@ -7,8 +7,8 @@ use crate::plan::Plan;
 use crate::visible::escaped;
 
 use super::pin::{MOUNT_GAP, Sources, mount_gaps};
-use super::shell::line;
 use super::{PodmanVersion, defaults, limit_gaps, permissions};
+use crate::shell::line;
 
 pub(super) fn header(plan: &Plan, podman: PodmanVersion, sources: &Sources) -> String {
     let mut text = format!("# sandboxc plan {}, session {}, for podman {podman}\n#\n", plan.names.hash, plan.session);

@@ -4,7 +4,7 @@
 use crate::plan::{Plan, SESSION_LABEL};
 
 use super::File;
-use super::shell::line;
+use crate::shell::line;
 
 /// Arguments of the `podman` calls that create the networks. The calls do not depend on each other.
 pub fn create_args(plan: &Plan) -> Vec<Vec<String>> {

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::plan::Plan;
 use crate::plan::pod::{Pod, Pull, Source};
 
-use super::shell::{line, quote};
 use super::template::environment;
 use super::{EmitError, File, ceiling_args, defaults, network, pin, update_args};
+use crate::shell::{line, quote};
 
 /// Writes the script around a manifest whose agent contains its command.
 pub fn script(plan: &Plan, manifest: &str) -> Result<File, EmitError> {

@@ -44,6 +44,7 @@ pub fn enter(
     let Some((entrance, podman)) = open(registry, manager, visit.session)? else { return Ok(None) };
     let signals = Signals::take_over()?;
     let request = Exec {
+        working_dir: None,
         container: &entrance.container,
         extent: Extent::Command,
         command: visit.command,

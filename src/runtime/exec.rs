@@ -51,6 +51,8 @@ pub struct Exec<'a> {
     pub extent: Extent<'a>,
     /// The command and its arguments.
     pub command: &'a [String],
+    /// Where the command starts; `None` for the container's working directory.
+    pub working_dir: Option<&'a Path>,
     /// Whether the command gets a terminal.
     pub tty: bool,
     /// The caller's `TERM`, which is passed on only with a terminal.
@@ -182,6 +184,7 @@ fn arguments(exec: &Exec<'_>) -> Vec<String> {
         args.push("--tty".to_owned());
         args.extend(exec.term.map(|term| format!("--env=TERM={term}")));
     }
+    args.extend(exec.working_dir.map(|dir| format!("--workdir={}", dir.display())));
     args.extend(exec.env_file.map(|path| format!("--env-file={}", path.display())));
     args.push(exec.container.to_owned());
     if exec.secrets {

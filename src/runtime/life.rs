@@ -304,10 +304,13 @@ fn execute(
     let logged = log.is_some();
     let configured = started.plan.agent.main.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
     let timeout = order.timeout.into_iter().chain(configured).min();
+    let workspace = &order.config.0.workspace;
+    let start = workspace.target.join(&workspace.start);
     let request = Exec {
         container: &started.agent,
         extent: Extent::Session(started.state),
         command: order.command,
+        working_dir: (!workspace.start.as_os_str().is_empty()).then_some(&start),
         tty: order.tty,
         term: order.term,
         env_file: started.given.env_file.as_deref(),

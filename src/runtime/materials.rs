@@ -21,10 +21,10 @@ use std::time::SystemTime;
 use super::RuntimeError;
 use super::redact::Known;
 use crate::config::{Resolved, Secret, SecretValues};
-use crate::emit::quote;
 use crate::pem;
 use crate::plan::{ca_scopes, has_own_roots, inspects, trust};
 use crate::policy::Credential;
+use crate::shell::quote;
 
 pub use hold::hold;
 pub use kube::secrets;

@@ -13,6 +13,7 @@ mod docs;
 mod emit;
 mod examples;
 mod fixture;
+mod found;
 mod generator;
 mod generators;
 mod machine;

@@ -43,14 +43,18 @@ fn world(fixture: &str) -> World {
     world_of(&[bad().join(fixture)])
 }
 
-/// The machine that these directories describe. A file of a later directory replaces the file with the same name.
+/// The machine that these directories describe. A file of a later directory replaces the file with the same name, and
+/// `removed` lists files that are gone.
 fn world_of(dirs: &[PathBuf]) -> World {
     let (mut world, mut links) = (World::new(), String::new());
     let of = |dir: &PathBuf| {
         let name = |path: &PathBuf| path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
         files(dir).into_iter().map(|path| (name(&path), path)).collect::<Vec<_>>()
     };
-    for (name, path) in dirs.iter().flat_map(of).collect::<BTreeMap<_, _>>() {
+    let mut all = dirs.iter().flat_map(of).collect::<BTreeMap<_, _>>();
+    let removed = all.remove("removed").map(|path| fs::read_to_string(path).unwrap()).unwrap_or_default();
+    all.retain(|name, _| !removed.lines().any(|line| line == name));
+    for (name, path) in all {
         let bytes = fs::read(&path).unwrap();
         let name = name.as_str();
         let place = match name {
