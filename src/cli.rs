@@ -13,12 +13,15 @@ mod find;
 mod gc;
 mod image;
 mod install;
+mod log;
 mod logs;
 mod ps;
 mod run;
 mod schema;
 mod secrets;
+mod shell_files;
 mod stop;
+mod suggest;
 mod test;
 mod validate;
 
@@ -59,6 +62,13 @@ enum Command {
     Diff(diff::DiffArgs),
     /// Check expected decisions, such as those in .sandboxc/tests.yaml
     Test(test::TestArgs),
+    /// Show the entries that would allow what network logs say was denied
+    Suggest(suggest::SuggestArgs),
+    /// Decide recorded requests under the config as it is now, and show what changes
+    Replay(log::ReplayArgs),
+    /// Evaluate network logs
+    #[command(subcommand)]
+    Log(log::LogCommand),
     /// Print the JSON Schema of a config file
     Schema(schema::SchemaArgs),
     /// Install a sandbox as Quadlet units of the user's systemd, and print the unit to start
@@ -76,6 +86,10 @@ enum Command {
     Stop(stop::StopArgs),
     /// Print the output of a session's router and forwarder
     Logs(logs::LogsArgs),
+    /// Print the completions of a shell
+    Completions(shell_files::CompletionsArgs),
+    /// Write the manual pages
+    Man(shell_files::ManArgs),
     /// Remove what dead sessions left behind
     Gc(gc::GcArgs),
 }
@@ -153,6 +167,9 @@ fn dispatch(command: Command) -> u8 {
         Command::Explain(args) => explain::explain(&args),
         Command::Diff(args) => diff::diff(&args),
         Command::Test(args) => test::test(&args),
+        Command::Suggest(args) => suggest::suggest(&args),
+        Command::Replay(args) => log::replay(&args),
+        Command::Log(command) => log::log(&command),
         Command::Schema(args) => schema::schema(&args),
         Command::Install(args) => install::install(&args),
         Command::Uninstall(args) => install::uninstall(&args),
@@ -161,6 +178,8 @@ fn dispatch(command: Command) -> u8 {
         Command::Ps(args) => ps::ps(&args),
         Command::Stop(args) => stop::stop(&args),
         Command::Logs(args) => logs::logs(&args),
+        Command::Completions(args) => shell_files::completions(&args),
+        Command::Man(args) => shell_files::man(&args),
         Command::Gc(args) => gc::gc(&args),
     };
     result.unwrap_or_else(|failure| {

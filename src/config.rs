@@ -16,6 +16,7 @@ mod compiled;
 mod containerfile;
 mod credential;
 pub mod disk;
+mod edit;
 mod entry;
 mod expectation;
 mod files;
@@ -49,6 +50,7 @@ mod vars;
 mod vault;
 pub mod yaml;
 
+pub use edit::add_to_allow;
 pub use expectation::{Expectation, Expectations};
 pub use frozen::{Frozen, FrozenError, FrozenFile};
 pub use home::{SHARED_HOME, private_home};
@@ -94,6 +96,8 @@ pub struct Inputs {
     pub env: BTreeMap<String, String>,
     /// Where `.sandboxc/` is read from, if not from the workspace.
     pub frozen: Option<Frozen>,
+    /// The text to read instead of the repo file, before it is written.
+    pub repo_text: Option<String>,
     /// Whether to create the allow file from the packaged default if it is missing.
     pub write_defaults: bool,
 }

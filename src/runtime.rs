@@ -18,6 +18,7 @@ pub mod host;
 pub mod image;
 pub mod life;
 pub mod lock;
+pub mod logged;
 pub mod logs;
 pub mod materials;
 pub mod netlog;

@@ -111,6 +111,12 @@ impl Context {
         Ok((found, loaded))
     }
 
+    /// Like `load`, with this text instead of the repo file.
+    pub(super) fn load_text(&self, args: &ConfigArgs, text: &str) -> Result<Loaded, Failure> {
+        let inputs = self.inputs(args, Self::repo_dir(args)?, false)?;
+        Ok(load(&Inputs { repo_text: Some(text.to_owned()), ..inputs }))
+    }
+
     /// Like `load`, with `.sandboxc/` from elsewhere.
     pub(super) fn load_frozen(&self, args: &ConfigArgs, frozen: Option<Frozen>) -> Result<Loaded, Failure> {
         let inputs = self.inputs(args, self.repo_dir(args)?, false)?;
@@ -126,6 +132,7 @@ impl Context {
             config_home: self.config_home()?,
             env: self.env.clone(),
             frozen: None,
+            repo_text: None,
             write_defaults,
         })
     }

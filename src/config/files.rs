@@ -29,6 +29,9 @@ impl Tree {
 pub(super) fn repo_file(files: &RepoFiles<'_>, sources: &mut SourceMap, d: &mut Diagnostics) -> Tree {
     let relative = Path::new(REPO_DIR).join(REPO_FILE);
     let (path, label) = files.shown(&relative);
+    if let Some(text) = &files.inputs.repo_text {
+        return parse(text.as_bytes(), &path, &label, sources, d);
+    }
     let (disk, repo_dir) = (files.disk, &files.inputs.repo_dir);
     misnamed(repo_dir, &MISNAMED, (REPO_DIR, REPO_FILE), &Shown { files: Some(files), disk }, sources, d);
     let real = match disk.canonical(&repo_dir.join(&relative)) {

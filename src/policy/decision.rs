@@ -1,12 +1,12 @@
 //! The answer about a request: verdict, reason, and what else must hold.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::rule::{Rule, RuleId};
 use crate::source::Place;
 
 /// Allowed or denied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The router lets it pass.

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::RuntimeError;
-use crate::config::Resolved;
+use crate::config::{REPO_DIR, Resolved};
 use crate::emit;
 use crate::visible::escaped;
 
@@ -185,6 +185,17 @@ pub fn whole(path: &Path, bytes: &[u8]) -> Result<(), RuntimeError> {
     let name = path.file_name().ok_or(Errno::INVAL).map_err(|error| failed(error.into()))?;
     let dir = open_dir(CWD, &Inside::default().place(dir)?).map_err(|error| failed(error.into()))?;
     replace(&dir, name, bytes, 0o644).map_err(failed)
+}
+
+/// Writes one file into `.sandboxc` of a repo whose path has no links. A sandbox may have put anything there, so no link
+/// is followed.
+pub fn in_repo(repo_dir: &Path, name: &str, bytes: &[u8]) -> Result<(), RuntimeError> {
+    let path = repo_dir.join(REPO_DIR).join(name);
+    let failed = |error: io::Error| RuntimeError::Io(format!("writing {}", shown(&path)), error);
+    let repo = open_dir(CWD, repo_dir).map_err(|error| failed(error.into()))?;
+    let (dir, _) =
+        make_child(&repo, OsStr::new(REPO_DIR), Mode::from_raw_mode(0o777)).map_err(|error| failed(error.into()))?;
+    replace(&dir, OsStr::new(name), bytes, 0o644).map_err(failed)
 }
 
 /// Opens a directory without following links, and creates missing parts.

@@ -236,3 +236,20 @@ show([endless("evil.example"), [twin[0], len(twin[1])]])"#,
     assert!(seen[0][2].as_f64().unwrap() < 5.0, "{seen}");
     assert_eq!(seen[1], json!([200, 1 << 18]), "an allowed body goes through whole");
 }
+
+/// The test internet's private address is reachable, so the only thing missing is the entry.
+#[test]
+fn what_suggest_writes_makes_a_denied_run_pass() {
+    let sandbox = Sandbox::with("version: 1\nnetwork:\n  allow: [api.example.com]\n", SERVER);
+    let log = sandbox.scratch("log");
+    let run = || {
+        let args = ["--network-log", log.to_str().unwrap()];
+        code(&sandbox.run_with(&args, &["curl", "-sSf", "-m", "10", "http://example.org/x"]))
+    };
+    assert_ne!(run(), 0, "the host is not allowed");
+    let output = sandbox.command(&["suggest", "--write", log.to_str().unwrap()]).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    assert_eq!(run(), 0, "{}", fs::read_to_string(sandbox.repo().join(".sandboxc/sandbox.yaml")).unwrap());
+    let output = sandbox.command(&["replay", log.to_str().unwrap()]).output().unwrap();
+    assert!(text(&output.stdout).contains("deny → allow  example.org"), "{}", text(&output.stdout));
+}

@@ -86,6 +86,7 @@ pub fn with_secrets() -> Resolved {
         config_home: home.join("config"),
         env: BTreeMap::new(),
         frozen: None,
+        repo_text: None,
         write_defaults: false,
         repo_dir: repo_dir.canonicalize().unwrap(),
     });

@@ -7,6 +7,7 @@ mod disk;
 mod explain;
 pub mod fixtures;
 mod git;
+mod logs;
 mod ports;
 mod property;
 mod protect;
@@ -15,6 +16,7 @@ mod review;
 mod schema;
 mod secrets;
 mod server;
+mod shell_files;
 
 use std::collections::BTreeMap;
 use std::fs;
