@@ -113,7 +113,7 @@ impl Context {
 
     /// Like `load`, with this text instead of the repo file.
     pub(super) fn load_text(&self, args: &ConfigArgs, text: &str) -> Result<Loaded, Failure> {
-        let inputs = self.inputs(args, Self::repo_dir(args)?, false)?;
+        let inputs = self.inputs(args, self.repo_dir(args)?, false)?;
         Ok(load(&Inputs { repo_text: Some(text.to_owned()), ..inputs }))
     }
 

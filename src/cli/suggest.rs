@@ -62,7 +62,7 @@ pub(super) fn suggest(args: &SuggestArgs) -> Result<u8, Failure> {
         say("sandboxc: the log has nothing that an entry of the repo file would allow");
         return Ok(0);
     }
-    let repo_dir = Context::repo_dir(&args.config)?;
+    let repo_dir = context.repo_dir(&args.config)?;
     let old = repo_text(&repo_dir)?;
     let by_hand = || Failure::usage(format!("add these entries by hand:\n{}", suggested.entries.join("\n")));
     let new = add_to_allow(&old, &suggested.entries).ok_or_else(by_hand)?;
