@@ -1,8 +1,10 @@
 //! What the router costs: each way through it against a direct connection and against mitmproxy, in one run, in network
-//! namespaces of its own; then how soon events come through, and how much memory an idle router takes.
+//! namespaces of its own; then latency, how soon events come through, memory, and how soon a router is ready.
 //!
-//! Needs root, and wrk and nginx on this machine; `make bench` sees to all of them.
-//! `SANDBOXC_MITMDUMP` names mitmproxy's program; without it that comparison is left out.
+//! Needs root, and wrk and nginx on this machine; `scripts/bench-router` sees to all of them.
+//! `SANDBOXC_MITMDUMP` names mitmproxy's program; without it that comparison is left out. `SANDBOXC_ROUTER` names the
+//! router; without it, cargo's own build is measured. Arguments choose among the parts: `rates`, `latency`, `events`,
+//! `memory`, `start`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a bench fails by panicking")]
 
@@ -19,7 +21,9 @@ mod rival;
 #[allow(dead_code, reason = "shared with the tests")]
 #[path = "../../tests/router/secure.rs"]
 mod secure;
+mod start;
 mod upstream;
+mod ways;
 #[allow(dead_code, reason = "shared with the tests")]
 #[path = "../../tests/router/wire.rs"]
 mod wire;
@@ -31,136 +35,137 @@ use load::Target;
 use policy::{INSPECTED, MASKED, PASSED};
 use rival::Rival;
 use upstream::Upstream;
+use ways::{Goal, Way, added_latency, at_most, line, measure, median};
 use world::World;
 
-/// Each routed measurement has a direct one just before it; the median of their ratios counts.
-const ROUNDS: usize = 3;
+/// A file, what its figures are called, and what passthrough and every way that decrypts should reach.
+const SIZES: [(&str, &str, [Goal; 2]); 2] = [
+    (
+        "/1k",
+        "1 KiB",
+        [Goal { direct: Some(0.49), mitmproxy: None }, Goal { direct: Some(0.30), mitmproxy: Some(20.0) }],
+    ),
+    ("/1m", "1 MiB", [Goal { direct: Some(0.54), mitmproxy: None }, Goal { direct: Some(0.45), mitmproxy: None }]),
+];
 
-/// The file that is asked for, what the figures are called, and what the passthrough and the inspected way should reach.
-const SIZES: [(&str, &str, [&str; 2]); 2] =
-    [("/1k", "1 KiB", ["(target 0.9)", "(targets 0.3, 20 x mitmproxy)"]), ("/1m", "1 MiB", ["", ""])];
+/// How many connections are busy when memory is measured.
+const BUSY: usize = 1000;
 
 fn main() {
+    // cargo adds words of its own, such as `--bench`.
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let wants = |part: &str| chosen.is_empty() || chosen.iter().any(|word| word == part);
     let load_before = processes::load();
-    let (mut found, idle) = without_credentials();
+    if wants("rates") {
+        rates();
+    }
+    if wants("latency") || wants("events") || wants("memory") {
+        let world = World::start(policy::masking());
+        let session = processes::of_session(&world);
+        // Before anything has happened.
+        let idle = processes::memory_of(&session);
+        let upstream = Upstream::start(&world);
+        upstream.probe();
+        if wants("latency") {
+            added_latency(&upstream, &Target::routed(&world, PASSED), "passthrough");
+            added_latency(&upstream, &Target::routed(&world, INSPECTED), "inspected, another host masked");
+            added_latency(&upstream, &Target::routed(&world, MASKED).authorized(), "masked, answers cleared");
+        }
+        if wants("events") {
+            events(&world);
+        }
+        if wants("memory") {
+            memory(&world, &session, idle);
+        }
+    }
+    if wants("start") {
+        starts();
+    }
+    line("load average of this machine", &format!("{load_before} before, {} after", processes::load()), "");
+}
+
+fn rates() {
+    let mut found = Vec::new();
+    without_credentials(&mut found);
     let world = World::start(policy::masking());
     let session = processes::of_session(&world);
-    let idle_masking = processes::memory_of(&session);
     let upstream = Upstream::start(&world);
     upstream.probe();
     let rival = Rival::start(&world);
-    for (path, size, _) in SIZES {
+    let mut slow = Vec::new();
+    for (path, size, [_, goal]) in SIZES {
         for (what, target) in [
             ("inspected, another host masked", Target::routed(&world, INSPECTED)),
             ("masked, answers cleared", Target::routed(&world, MASKED).authorized()),
         ] {
-            found.push(measure(&upstream, &target, &session, path, &format!("{size}: {what}"), ""));
+            found.push(measure(&upstream, &target, &session, path, format!("{size}: {what}"), goal));
         }
         if let Some(rival) = &rival {
             let what = format!("{size}: mitmproxy, header rewritten");
-            found.push(measure(&upstream, &rival.target(), &rival.processes(), path, &what, ""));
+            slow.push(measure(&upstream, &rival.target(), &rival.processes(), path, what, Goal::default()));
         }
     }
     for (_, size, _) in SIZES {
-        let all: Vec<&Way> = found.iter().filter(|way| way.what.starts_with(size)).collect();
-        let reference = median(all.iter().flat_map(|way| way.direct.clone()).collect());
+        let of_size = |way: &&Way| way.what.starts_with(size);
+        let reference = median(found.iter().filter(of_size).flat_map(|way| way.direct.clone()).collect());
         line(&format!("{size}: direct"), &format!("{reference:.0}/s"), "");
-        let slow = rival.as_ref().and_then(|_| all.last()).map(|way| way.ratio());
-        for way in &all {
-            line(&way.what, &way.figures(slow), way.target);
+        let slow = slow.iter().find(of_size);
+        for way in found.iter().filter(of_size).chain(slow) {
+            way.print(slow.map(Way::ratio));
         }
-    }
-    for (name, what) in [(policy::EVENTS, "inspected"), (policy::EVENTS_REDACTED, "with response redaction")] {
-        let delays = events::delays(&world, name);
-        let text = format!("median {:.1} ms, most {:.1} ms", delays.median, delays.most);
-        line(&format!("first event after the host's, {what}"), &text, "(target 100 ms)");
-    }
-    line("load average of this machine", &format!("{load_before} before, {} after", processes::load()), "");
-    let after = processes::memory_of(&session);
-    line("idle memory of inspecting router and forwarder", &format!("{idle:.1} MB PSS"), "(target 25 MB)");
-    line("  with a masked credential", &format!("{idle_masking:.1} MB, {after:.1} MB after these loads"), "");
-    if let Some(rival) = &rival {
-        line("  mitmproxy", &format!("{:.1} MB after these loads", processes::memory_of(&rival.processes())), "");
     }
 }
 
-/// A router that knows no credential, and its memory before it has done anything.
-fn without_credentials() -> (Vec<Way>, f64) {
+/// Passthrough and inspection, where the session has no credential.
+fn without_credentials(found: &mut Vec<Way>) {
+    let apart = World::start_apart(policy::ruled());
+    let upstream = Upstream::start(&apart);
+    let session = processes::of_session(&apart);
+    for (path, size, [goal, _]) in SIZES {
+        let what = format!("{size}: passthrough, two hops");
+        found.push(measure(&upstream, &Target::routed(&apart, PASSED), &session, path, what, goal));
+    }
+    drop(upstream);
+    drop(apart);
     let world = World::start(policy::ruled());
-    let session = processes::of_session(&world);
-    let idle = processes::memory_of(&session);
     let upstream = Upstream::start(&world);
-    let mut found = Vec::new();
+    let session = processes::of_session(&world);
     for (path, size, [passthrough, inspected]) in SIZES {
-        for (what, name, target) in [("passthrough", PASSED, passthrough), ("inspected", INSPECTED, inspected)] {
+        for (what, name, goal) in [("passthrough", PASSED, passthrough), ("inspected", INSPECTED, inspected)] {
             let routed = Target::routed(&world, name);
-            found.push(measure(&upstream, &routed, &session, path, &format!("{size}: {what}"), target));
+            found.push(measure(&upstream, &routed, &session, path, format!("{size}: {what}"), goal));
         }
     }
-    (found, idle)
 }
 
-/// One figure for people, and for those who copy it into the README.
-fn line(what: &str, value: &str, target: &str) {
-    println!("{}", format!("{what:<54} {value}   {target}").trim_end());
-}
-
-fn measure(upstream: &Upstream, routed: &Target, proxy: &[u32], path: &str, what: &str, target: &'static str) -> Way {
-    let mut way = Way { what: what.to_owned(), target, ..Way::default() };
-    for _ in 0..ROUNDS {
-        let direct = Target::direct(PASSED).measure(upstream.world, path);
-        let (before, worked) = (upstream.counts(), processes::time_of(proxy));
-        let load = routed.measure(upstream.world, path);
-        let after = upstream.counts();
-        let requests = after.requests_since(&before);
-        way.handshakes.push(after.connections_since(&before) / requests);
-        way.work.push((processes::time_of(proxy) - worked) / requests);
-        way.ratios.push(load.rate / direct.rate);
-        way.rates.push(load.rate);
-        way.direct.push(direct.rate);
-        way.errors += load.errors;
-    }
-    way
-}
-
-/// What all rounds found of one way to the host.
-#[derive(Default)]
-struct Way {
-    what: String,
-    target: &'static str,
-    rates: Vec<f64>,
-    direct: Vec<f64>,
-    ratios: Vec<f64>,
-    handshakes: Vec<f64>,
-    work: Vec<f64>,
-    errors: u64,
-}
-
-impl Way {
-    fn ratio(&self) -> f64 {
-        median(self.ratios.clone())
-    }
-
-    /// All of it in one line, with the time that the proxy's processes had; against mitmproxy by way of what each is
-    /// against direct, since other work comes and goes.
-    fn figures(&self, slow: Option<f64>) -> String {
-        let (rate, handshakes) = (median(self.rates.clone()), median(self.handshakes.clone()));
-        let mut text = format!("{rate:6.0}/s, {:.3} of direct", self.ratio());
-        if let Some(slow) = slow {
-            text += &format!(", {:4.1} x mitmproxy", self.ratio() / slow);
-        }
-        text += &format!(
-            ", {handshakes:.3} handshakes and {:.2} ms of the proxy's a request",
-            median(self.work.clone()) * 1e3
-        );
-        if self.errors > 0 {
-            text += &format!(", {} UNANSWERED", self.errors);
-        }
-        text
+fn events(world: &World) {
+    for (name, what) in [(policy::EVENTS, "inspected"), (policy::EVENTS_REDACTED, "with response redaction")] {
+        let delays = events::delays(world, name);
+        let text = format!("median {:.1} ms, most {:.1} ms", delays.median, delays.most);
+        at_most(&format!("first event after the host's, {what}"), delays.median, &text, "1 ms", 1.0);
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+fn memory(world: &World, session: &[u32], idle: f64) {
+    at_most("idle memory of router and forwarder", idle, &format!("{idle:.1} MB PSS"), "12 MB", 12.0);
+    for (what, target) in
+        [("masked", Target::routed(world, MASKED).authorized()), ("passthrough", Target::routed(world, PASSED))]
+    {
+        let (load, most) = processes::most_memory_during(session, || target.measure_with(world, "/1k", BUSY));
+        let text = format!("{most:.1} MB PSS at most, {:.0}/s, {} unanswered", load.rate, load.errors);
+        at_most(&format!("{BUSY} busy connections, {what}"), most, &text, "60 MB", 60.0);
+    }
+    let text = format!("{:.1} MB PSS", processes::memory_of(session));
+    line("  idle again", &text, "");
+}
+
+fn starts() {
+    let world = World::start(policy::masking());
+    let took = start::milliseconds(&world);
+    at_most("router ready after its first instruction", took, &format!("{took:.1} ms"), "15 ms", 15.0);
+    let policy = start::named_ports();
+    let count = policy.allow.rules().len();
+    let world = World::start(policy);
+    let took = start::milliseconds(&world);
+    at_most(&format!("  with {count} named ports"), took, &format!("{took:.0} ms"), "1 s", 1000.0);
 }

@@ -1,6 +1,7 @@
 //! What the processes of router and forwarder take, as the kernel counts it.
 
 use std::fs;
+use std::time::Duration;
 
 use crate::world::World;
 
@@ -12,6 +13,19 @@ pub fn memory_of(processes: &[u32]) -> f64 {
         line.trim().trim_end_matches("kB").trim().parse::<f64>().unwrap_or_default()
     });
     kilobytes.sum::<f64>() * 1024.0 / 1e6
+}
+
+/// Runs something, and returns with its result the most memory that was seen meanwhile.
+pub fn most_memory_during<T: Send>(processes: &[u32], work: impl FnOnce() -> T + Send) -> (T, f64) {
+    std::thread::scope(|scope| {
+        let working = scope.spawn(work);
+        let mut most = 0.0_f64;
+        while !working.is_finished() {
+            most = most.max(memory_of(processes));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        (working.join().expect("work"), most)
+    })
 }
 
 /// Seconds of a processor that they have had; other work on the machine hardly changes them.

@@ -68,8 +68,8 @@ impl<'w> Upstream<'w> {
         });
         // One process, so that killing it leaves nothing.
         let conf = format!(
-            "daemon off; master_process off; pid {dir}/pid; error_log stderr error; user root;\n\
-             events {{ worker_connections 1024; }}\n\
+            "daemon off; master_process off; worker_rlimit_nofile 16384; pid {dir}/pid; error_log stderr error; user root;\n\
+             events {{ worker_connections 8192; }}\n\
              http {{ access_log off; keepalive_requests 1000000; client_body_temp_path {dir}/b;\n\
              proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
              root {dir}; ssl_certificate {certificate}; ssl_certificate_key {certificate};\n\

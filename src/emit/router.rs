@@ -12,7 +12,7 @@ use crate::plan::{Plan, SandboxNetwork, ca_scopes};
 use crate::policy::{Policy, Scope, Verdict};
 use crate::router::PolicyFile;
 use crate::router::pod_file::{PodFile, PodPort};
-use crate::router::policy_file::{FORMAT, Limits, Listen, TcpRoute};
+use crate::router::policy_file::{FORMAT, Listen, RouterLimits, TcpRoute};
 
 /// Files mounted read-only at `/etc/sandboxc` in the router.
 pub fn router_files(plan: &Plan) -> Result<Vec<File>, EmitError> {
@@ -48,9 +48,9 @@ pub fn policy_file(plan: &Plan) -> Result<PolicyFile, EmitError> {
         own_networks: net.own_networks().to_vec(),
         upstream_dns: upstream(net)?,
         log_query: net.log_query,
-        limits: Limits {
+        limits: RouterLimits {
             session: plan.agent.main.limits.timeout.as_ref().map(|timeout| timeout.value),
-            ..Limits::default()
+            ..RouterLimits::default()
         },
         ca_scopes: ca_scopes(policy).into_iter().collect(),
         tcp: routes(net, policy)?,

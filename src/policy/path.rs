@@ -1,7 +1,7 @@
 //! Paths of requests: a canonical form, and globs that match it.
 //!
 //! A canonical path is a sequence of tokens: a byte, or a `%XX` that stays encoded. Globs match tokens, so that no
-//! wildcard ends inside an escape. [`PathGlob::regex`] expresses the same for the path as received.
+//! wildcard ends inside an escape.
 
 use std::borrow::Cow;
 

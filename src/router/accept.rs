@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::client::ClientConnection;
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::policy_file::TcpRoute;
 use super::process::say;
 use super::refusal::Refusal;
@@ -36,7 +36,7 @@ pub enum Port {
 #[derive(Debug)]
 pub struct Listener {
     /// Bound, listening and non-blocking.
-    pub socket: std::net::TcpListener,
+    pub socket: Arc<std::net::TcpListener>,
     /// Its purpose.
     pub port: Port,
     /// The only address that is served; `None` if only the agent can reach it.
@@ -102,7 +102,7 @@ fn full(worker: &Worker, port: &Port) {
         Port::Web => (Tier::Http, 80),
         Port::Tcp(route) => (Tier::Tcp, route.port),
     };
-    let mut entry = Entry::new(tier, number, Instant::now());
+    let mut entry = LogEntry::new(tier, number, Instant::now());
     entry.refused(&Refusal::new(Reason::RouterFull));
     entry.write(&worker.shared);
 }

@@ -26,6 +26,8 @@ pub struct Permitted {
     pub read: Vec<PathBuf>,
     /// TCP ports to which it may connect; `None` means all ports.
     pub connect: Option<Vec<u16>>,
+    /// Whether it may listen on further TCP ports.
+    pub listen: bool,
 }
 
 /// Drops every capability except those in `keep`, for this thread and those that it starts.
@@ -44,7 +46,7 @@ pub fn keep_capabilities(keep: CapabilitySet) -> io::Result<()> {
 /// If the kernel supports it but refuses it. Nothing should start then.
 pub fn confine(permitted: &Permitted, threads: Threads) -> Result<String, String> {
     let files = landlock(permitted).map_err(|error| format!("Landlock: {error}"))?;
-    let calls = calls::filter(threads).map_err(|error| format!("seccomp: {error}"))?;
+    let calls = calls::filter(threads, permitted.listen).map_err(|error| format!("seccomp: {error}"))?;
     Ok(format!(
         "confined: Landlock {files}, seccomp {}",
         if calls { "on" } else { "not supported on this architecture" }
@@ -53,15 +55,19 @@ pub fn confine(permitted: &Permitted, threads: Threads) -> Result<String, String
 
 fn landlock(permitted: &Permitted) -> Result<&'static str, RulesetError> {
     let read: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    let mut handled: BitFlags<AccessNet> = AccessNet::BindTcp.into();
+    let mut handled: BitFlags<AccessNet> = BitFlags::empty();
+    if !permitted.listen {
+        handled |= AccessNet::BindTcp;
+    }
     if permitted.connect.is_some() {
         handled |= AccessNet::ConnectTcp;
     }
-    let mut ruleset = Ruleset::default()
-        .handle_access(AccessFs::from_all(ABI::V5))?
-        .handle_access(handled)?
-        .scope(Scope::from_all(ABI::V6))?
-        .create()?;
+    let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?;
+    // The crate does not accept an empty set.
+    if !handled.is_empty() {
+        ruleset = ruleset.handle_access(handled)?;
+    }
+    let mut ruleset = ruleset.scope(Scope::from_all(ABI::V6))?.create()?;
     for path in permitted.read.iter().map(PathBuf::as_path).chain(RANDOM.map(Path::new)) {
         ruleset = match PathFd::new(path) {
             Ok(fd) => {

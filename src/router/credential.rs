@@ -31,7 +31,7 @@ pub const BODY_LIMIT: usize = 1 << 20;
 ///
 /// [`Policy::decide_request`]: crate::policy::Policy::decide_request
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
+pub struct RequestHead<'a> {
     /// The method, as received.
     pub method: &'a str,
     /// The host of the connection. SNI, Host and `:authority` have been compared.
@@ -79,7 +79,7 @@ pub enum Settled {
         graphql: bool,
     },
     /// Refuse it: with 502 for [`Reason::CredentialUnavailable`], otherwise 403.
-    Refuse(Refusal),
+    Refuse(CredentialRefusal),
 }
 
 /// How a request is forwarded.
@@ -104,7 +104,7 @@ pub struct Pass {
 
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct CredentialRefusal {
     /// The code.
     pub reason: Reason,
     /// The credential that it is about; empty if unknown.

@@ -5,6 +5,6 @@ pub mod probe;
 mod resolver;
 mod server;
 
-pub use names::{Answer, PolicyNames, Refused};
+pub use names::{Answer, PolicyNames, RefusedName};
 pub use resolver::{ResolveError, Resolver};
 pub use server::{Current, Server, Sink};

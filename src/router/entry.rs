@@ -11,7 +11,7 @@ use crate::policy::{Decision, Reason, RuleId, Tier, Verdict};
 
 /// A log line in progress.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     start: Instant,
     tier: Tier,
     port: u16,
@@ -28,7 +28,7 @@ pub(super) struct Entry {
     pub(super) received: u64,
 }
 
-impl Entry {
+impl LogEntry {
     pub(super) fn new(tier: Tier, port: u16, start: Instant) -> Self {
         Self {
             start,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::answer::{Lost, Passing, clear_head};
 use super::clear::Replacer;
 use super::client::{Down, Up};
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::http1::{Body, BodyError, NoAnswer, read_answer, request_head};
 use super::live::Live;
 use super::message::{Answer, Length, Request};
@@ -44,7 +44,7 @@ impl Exchange<'_> {
     pub(super) async fn plain(
         &self,
         connection: &mut Plain,
-        entry: &mut Entry,
+        entry: &mut LogEntry,
         up: &mut impl Up,
         down: &mut impl Down,
     ) -> Result<Outcome, Lost> {

@@ -81,24 +81,40 @@ fn run(file: &PodFile, paths: &Paths, gated: bool) -> Result<(), String> {
     raise_limit();
     let planned = file.listeners();
     let (leads, listeners) = bind(&planned)?;
-    keep_capabilities(CapabilitySet::empty()).map_err(|error| format!("giving up capabilities: {error}"))?;
-    let mut ports: Vec<u16> = planned.values().copied().collect();
-    ports.sort_unstable();
-    ports.dedup();
-    let said = confine(&Permitted { read: Vec::new(), connect: Some(ports) }, Threads::All)?;
-    note(&format!("forwarder: {said}"));
     let (handed, watched) = watch::channel(false);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let listeners = shared(&runtime, listeners)?;
     let (plan, socket, lent) = (file.plan.clone(), paths.router.clone(), listeners.clone());
+    // The thread that speaks to the router also listens on what a new policy adds. It gets no bytes of the agent.
+    let lends = Permitted { listen: true, connect: Some(Vec::new()), ..Permitted::default() };
+    let (confined, confining) = std::sync::mpsc::channel();
     let lender = std::thread::Builder::new().name("hand-over".to_owned());
-    lender.spawn(move || hand_over(&socket, &plan, &lent, &handed)).map_err(|error| error.to_string())?;
+    let lender = lender.spawn(move || {
+        let done = give_up(CapabilitySet::NET_BIND_SERVICE, &lends);
+        let goes_on = done.is_ok();
+        if confined.send(done).is_ok() && goes_on {
+            hand_over(&socket, &plan, &lent, &handed);
+        }
+    });
+    lender.map_err(|error| error.to_string())?;
+    confining.recv().map_err(|error| error.to_string())??;
+    let mut ports: Vec<u16> = planned.values().copied().collect();
+    ports.sort_unstable();
+    ports.dedup();
+    let said = give_up(CapabilitySet::empty(), &Permitted { connect: Some(ports), ..Permitted::default() })?;
+    note(&format!("forwarder: {said}"));
     if gated {
         use std::io::Write as _;
         let mut out = std::io::stdout();
         out.write_all(PASSED).and_then(|()| out.flush()).map_err(|error| format!("saying that it is up: {error}"))?;
     }
     LocalSet::new().block_on(&runtime, serve(file.router, &leads, &listeners, watched))
+}
+
+/// Drops what this thread does not need. Each thread is confined by itself.
+fn give_up(keep: CapabilitySet, permitted: &Permitted) -> Result<String, String> {
+    keep_capabilities(keep).map_err(|error| format!("giving up capabilities: {error}"))?;
+    confine(permitted, Threads::ThisAndItsOwn)
 }
 
 /// All listeners, each with the router's port that it leads to.
@@ -127,7 +143,7 @@ fn hand_over(router: &Path, plan: &str, listeners: &[Shared], handed: &watch::Se
             Ok(lease) => {
                 note("forwarder: the router accepts connections itself");
                 handed.send_replace(true);
-                lease.wait();
+                lease.serve(listen_for);
                 handed.send_replace(false);
                 note("forwarder: the router has let go; connections go to it over TCP");
                 tries = 0;
@@ -140,6 +156,11 @@ fn hand_over(router: &Path, plan: &str, listeners: &[Shared], handed: &watch::Se
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// A listener for a named port that a new policy adds: on a loopback address, which only the agent can reach.
+fn listen_for(at: SocketAddrV4) -> std::io::Result<TcpListener> {
+    if at.ip().is_loopback() { listen(at) } else { Err(std::io::ErrorKind::InvalidInput.into()) }
 }
 
 /// Accepts connections while no router does.

@@ -179,7 +179,7 @@ fn is_ref(name: &str) -> bool {
 
 /// What a git client gets instead of the host's response, with status 200, since git ignores the body of any other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct GitRefusal {
     /// The value of `Content-Type`.
     pub content_type: &'static str,
     /// The body.
@@ -188,7 +188,7 @@ pub struct Refused {
 
 /// Refuses a push whose commands have been read up to here. git prints `remote: TEXT`, and each ref as rejected. `why`
 /// is the reason for a ref; `None` if it is only refused because of the others.
-pub fn refuse_push(commands: &Commands, text: &str, why: impl Fn(&RefUpdate) -> Option<String>) -> Refused {
+pub fn refuse_push(commands: &Commands, text: &str, why: impl Fn(&RefUpdate) -> Option<String>) -> GitRefusal {
     let mut report = Vec::new();
     if commands.can("report-status") || commands.can("report-status-v2") {
         // Commands that were not read cannot be listed.
@@ -214,11 +214,11 @@ pub fn refuse_push(commands: &Commands, text: &str, why: impl Fn(&RefUpdate) -> 
     } else {
         body = report;
     }
-    Refused { content_type: "application/x-git-receive-pack-result", body }
+    GitRefusal { content_type: "application/x-git-receive-pack-result", body }
 }
 
 /// Refuses `info/refs?service=SERVICE`; git prints `remote error: TEXT`.
-pub fn refuse_refs(push: bool, text: &str) -> Refused {
+pub fn refuse_refs(push: bool, text: &str) -> GitRefusal {
     let (content_type, service) = match push {
         true => ("application/x-git-receive-pack-advertisement", "git-receive-pack"),
         false => ("application/x-git-upload-pack-advertisement", "git-upload-pack"),
@@ -227,14 +227,14 @@ pub fn refuse_refs(push: bool, text: &str) -> Refused {
     line(&mut body, format!("# service={service}\n").as_bytes());
     body.extend(b"0000");
     line(&mut body, format!("ERR {}\n", one_line(text)).as_bytes());
-    Refused { content_type, body }
+    GitRefusal { content_type, body }
 }
 
 /// Refuses a fetch; git prints `remote error: TEXT`.
-pub fn refuse_fetch(text: &str) -> Refused {
+pub fn refuse_fetch(text: &str) -> GitRefusal {
     let mut body = Vec::new();
     line(&mut body, format!("ERR {}\n", one_line(text)).as_bytes());
-    Refused { content_type: "application/x-git-upload-pack-result", body }
+    GitRefusal { content_type: "application/x-git-upload-pack-result", body }
 }
 
 fn one_line(text: &str) -> String {

@@ -47,13 +47,13 @@ pub(super) struct Variable {
 /// A value. Lists and objects are not examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value {
-    pub kind: Kind,
-    /// For [`Kind::Text`] the content, for [`Kind::Variable`] the name.
+    pub kind: ValueKind,
+    /// For [`ValueKind::Text`] the content, for [`ValueKind::Variable`] the name.
     pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Text,
     Number,
     Boolean,
@@ -66,7 +66,7 @@ pub(super) enum Kind {
 impl Value {
     /// The content of a text.
     pub(super) fn text(&self) -> Option<&str> {
-        (self.kind == Kind::Text).then_some(self.text.as_str())
+        (self.kind == ValueKind::Text).then_some(self.text.as_str())
     }
 }
 

@@ -3,19 +3,21 @@
 //!
 //! A socket belongs to the network namespace in which it was created, so a router that accepts on the agent pod's
 //! sockets serves the agent without a hop in between. The connection over which they came is a lease: when it ends, the
-//! router closes them, since they keep the other namespace alive. Only the forwarder mounts the volume, never the
-//! agent, and the router checks the sockets nevertheless.
+//! router closes them, since they keep the other namespace alive. Over the same connection, the router requests
+//! listeners for named ports that a new policy adds. Only the forwarder mounts the volume, never the agent, and the
+//! router checks the sockets nevertheless.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
@@ -43,6 +45,7 @@ const PLAN: &[u8] = b"plan ";
 const SOCKETS: &[u8] = b"sockets";
 const END: &[u8] = b"end";
 const TAKEN: &[u8] = b"taken";
+const LISTEN: &[u8] = b"listen ";
 const REFUSED: &[u8] = b"refused: ";
 
 /// The router's end, which waits for a forwarder.
@@ -67,13 +70,51 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Waits for the other side to close it.
-    pub fn wait(self) {
-        // Any message or error also ends it: after the handover, neither side has anything to send.
-        let mut buffer = [0; 1];
-        while rustix::io::retry_on_intr(|| rustix::net::recv(&self.stream, &mut buffer, RecvFlags::empty()))
-            == Err(Errno::AGAIN)
-        {}
+    /// The router waits: true if `bell` can be read, false if the forwarder has closed the connection.
+    pub fn wait(&self, bell: &impl AsFd) -> bool {
+        let mut both = [PollFd::new(&self.stream, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
+        match rustix::io::retry_on_intr(|| poll(&mut both, None)) {
+            // A forwarder only speaks when it is asked.
+            Ok(_) => both.iter().map(PollFd::revents).eq([PollFlags::empty(), PollFlags::IN]),
+            Err(_) => false,
+        }
+    }
+
+    /// The router requests a listener on another address of the agent's pod.
+    ///
+    /// # Errors
+    /// A clause that says why there is none.
+    pub fn request(&self, at: SocketAddrV4) -> Result<TcpListener, String> {
+        set_timeouts(&self.stream, Some(PATIENCE)).map_err(|error| error.to_string())?;
+        let sent = send(&self.stream, &[LISTEN, at.to_string().as_bytes()].concat(), &[]);
+        sent.map_err(|error| format!("asking for a listener on {at}: {error}"))?;
+        let (said, fds) = next(&self.stream)?;
+        if let Some(why) = said.strip_prefix(REFUSED) {
+            return Err(format!("the forwarder cannot listen on {at}: {}", String::from_utf8_lossy(why)));
+        }
+        let mut planned = Listeners::from([(at, at.port())]);
+        let mut listeners = fds.into_iter().map(|fd| checked(fd, &mut planned));
+        match (said.as_slice(), listeners.next(), listeners.next()) {
+            (SOCKETS, Some(listener), None) => listener.map(|(_, listener)| listener),
+            _ => Err("the forwarder sent an unexpected message".to_owned()),
+        }
+    }
+
+    /// The forwarder serves such requests with `listen`, until the router closes the connection.
+    pub fn serve(self, listen: impl Fn(SocketAddrV4) -> io::Result<TcpListener>) {
+        // Any other message or error also ends it.
+        while let Ok((said, _)) = next(&self.stream) {
+            let wanted = said.strip_prefix(LISTEN).and_then(|at| std::str::from_utf8(at).ok()?.parse().ok());
+            let Some(at) = wanted else { return };
+            let sent = match listen(at) {
+                // Its own copy ends here: the router's is enough.
+                Ok(listener) => send(&self.stream, SOCKETS, &[listener.as_fd()]),
+                Err(error) => send(&self.stream, &[REFUSED, error.to_string().as_bytes()].concat(), &[]),
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
     }
 }
 

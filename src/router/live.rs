@@ -1,5 +1,6 @@
 //! The policy in force. A new file replaces the old one completely, or not at all.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,7 +10,7 @@ use tokio::sync::watch;
 
 use super::dns::{PolicyNames, Resolver};
 use super::policy_file::{PolicyFile, TcpRoute};
-use crate::policy::AddressGuard;
+use crate::policy::{AddressGuard, MOST_NAMED_PORTS};
 
 /// How often the file is checked.
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -102,8 +103,14 @@ fn version(path: &Path) -> Option<Version> {
     })
 }
 
-/// Checks for new versions of the file as long as it is polled. `say` prints a line.
-pub async fn follow(path: PathBuf, current: &Current, say: impl Fn(&str)) {
+/// Checks for new versions of the file as long as it is polled. `listen` opens the listeners of new named ports, and
+/// `say` prints a line.
+pub async fn follow(
+    path: PathBuf,
+    current: &Current,
+    listen: impl AsyncFn(Arc<PolicyFile>) -> Result<(), String>,
+    say: impl Fn(&str),
+) {
     let mut known = version(&path);
     loop {
         tokio::time::sleep(INTERVAL).await;
@@ -112,9 +119,19 @@ pub async fn follow(path: PathBuf, current: &Current, say: impl Fn(&str)) {
             continue;
         }
         known = seen;
-        match read(&path).and_then(|file| replaces(&current.get().file, file)) {
-            Ok(file) => {
-                current.set(Live::new(file));
+        let old = Arc::clone(&current.get().file);
+        let live = async {
+            let live = Live::new(replaces(&old, read(&path)?)?);
+            let known = old.pod_listeners();
+            if live.file.pod_listeners().iter().any(|new| known.get(new.0) != Some(new.1)) {
+                let failed = |why| format!("nothing listens for its new named ports: {why}");
+                listen(Arc::clone(&live.file)).await.map_err(failed)?;
+            }
+            Ok::<Live, String>(live)
+        };
+        match live.await {
+            Ok(live) => {
+                current.set(live);
                 say("router: a new policy is in force");
             }
             Err(error) => say(&format!("router: kept the old policy, since the new one cannot be used: {error}")),
@@ -122,8 +139,8 @@ pub async fn follow(path: PathBuf, current: &Current, say: impl Fn(&str)) {
     }
 }
 
-/// A new policy may change what is allowed and denied. The client, the addresses, the listeners, the credentials and the
-/// CA's names stay as at the start, except that routes and scopes may be removed.
+/// A new policy may change what is allowed and denied, and add or remove named ports. The client, the addresses, the
+/// credentials and the CA's names stay as at the start, except that scopes may be removed.
 fn replaces(old: &PolicyFile, new: PolicyFile) -> Result<PolicyFile, String> {
     let same = [
         ("session", old.session == new.session),
@@ -136,15 +153,17 @@ fn replaces(old: &PolicyFile, new: PolicyFile) -> Result<PolicyFile, String> {
     if let Some((field, _)) = same.into_iter().find(|(_, same)| !same) {
         return Err(format!("`{field}` cannot change while the router runs"));
     }
-    // Lines of the config may have moved, listeners may not.
-    let listens = |one: &TcpRoute, two: &TcpRoute| {
-        (&one.host, &one.name, one.port, one.loopback, one.router_port)
-            == (&two.host, &two.name, two.port, two.loopback, two.router_port)
-    };
-    match new.tcp.iter().find(|route| !old.tcp.iter().any(|known| listens(known, route))) {
-        Some(TcpRoute { host, port, .. }) => {
-            Err(format!("nothing listens for {host}:{port}, which is new; named ports need a new session"))
-        }
-        None => Ok(new),
+    if new.tcp.len() > MOST_NAMED_PORTS {
+        return Err(format!("it has more than {MOST_NAMED_PORTS} named ports"));
     }
+    // The agent's own addresses, each for one host, since its connections only show the address.
+    let mut hosts = BTreeMap::from([(new.listen.web_loopback, None)]);
+    let mut ports = BTreeSet::new();
+    for TcpRoute { host, name, port, loopback, .. } in &new.tcp {
+        let of_host = *hosts.entry(*loopback).or_insert(Some((host, name))) == Some((host, name));
+        if !loopback.is_loopback() || !of_host || !ports.insert((loopback, port)) {
+            return Err(format!("{host}:{port} needs a loopback address of its own, and has {loopback}"));
+        }
+    }
+    Ok(new)
 }

@@ -1,5 +1,4 @@
-//! What a probe asks of the namespace that it is in: what listens, where routes lead, what names resolve to. The image holds no
-//! other program that could be asked.
+//! Probes of a container's network: listeners, routes, and names. The image contains no other program for this.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,13 +12,13 @@ use crate::policy::{AddressGuard, HostName};
 
 const TCP: &str = "/proc/net/tcp";
 
-/// The kernel's word for a socket that listens (`TCP_LISTEN`, `include/net/tcp_states.h`).
+/// The kernel's code for a listening socket (`TCP_LISTEN`, `include/net/tcp_states.h`).
 const LISTENS: &str = "0A";
 
-/// Waits until all of them are listened on, by whomever: a connection would be a line in the log.
+/// Waits until every planned address has a listener. Connecting to it instead would write a line to the log.
 ///
 /// # Errors
-/// The first one that nobody listens on.
+/// The first address without a listener.
 pub(super) fn wait_for(planned: &Listeners, within: Duration) -> Result<(), String> {
     let end = Instant::now() + within;
     loop {
@@ -32,32 +31,32 @@ pub(super) fn wait_for(planned: &Listeners, within: Duration) -> Result<(), Stri
     }
 }
 
-/// What is listened on, from `/proc/net/tcp`: `0: 0101007F:0050 00000000:0000 0A …`.
+/// The addresses of listening sockets in `/proc/net/tcp`: `0: 0101007F:0050 00000000:0000 0A …`.
 fn listening(text: &str) -> BTreeSet<SocketAddrV4> {
     let one = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
         let (local, state) = (words.next()?, words.nth(1)?);
         let (address, port) = local.split_once(':').filter(|_| state == LISTENS)?;
-        // The kernel prints an address as the number that its bytes are in memory.
+        // The kernel prints an address as the number that its bytes represent in memory.
         let address = Ipv4Addr::from(u32::from_str_radix(address, 16).ok()?.to_ne_bytes());
         Some(SocketAddrV4::new(address, u16::from_str_radix(port, 16).ok()?))
     };
     text.lines().filter_map(one).collect()
 }
 
-/// All routes, in the kernel's own words.
+/// All routes, as the kernel prints them.
 pub(super) fn routes() -> String {
-    // Where IPv6 is off there is no such file.
+    // The file does not exist if IPv6 is off.
     ["/proc/net/route", "/proc/net/ipv6_route"].map(|path| fs::read_to_string(path).unwrap_or_default()).concat()
 }
 
-/// The IPv4 addresses of a name, a line each, asked of one server.
+/// Asks a server for the IPv4 addresses of a name, and returns them, one per line.
 ///
 /// # Errors
 /// Why there are none.
 pub(super) fn resolve(server: &str, name: &str) -> Result<String, String> {
-    let server: IpAddr = server.parse().map_err(|_| format!("`{server}` is no address"))?;
-    let name = HostName::from_wire(name).ok_or_else(|| format!("`{name}` is no host name"))?;
+    let server: IpAddr = server.parse().map_err(|_| format!("`{server}` is not an address"))?;
+    let name = HostName::from_wire(name).ok_or_else(|| format!("`{name}` is not a host name"))?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
     let resolver = Resolver::new([SocketAddr::new(server, 53)], AddressGuard::default());

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::client::ClientConnection;
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::hello::{self, Hello};
 use super::refusal::Refusal;
 use super::relay::{Nothing, relay};
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(2);
 
 pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream) {
-    let mut entry = Entry::new(Tier::Passthrough, 443, Instant::now());
+    let mut entry = LogEntry::new(Tier::Passthrough, 443, Instant::now());
     let handle = plain(stream);
     let mut first = BytesMut::new();
     let read = timeout(PATIENCE, read_hello(&handle, &mut first)).await.unwrap_or(Hello::NotTls);
@@ -125,8 +125,8 @@ async fn end(handle: &Handle) {
 }
 
 /// Terminates TLS with a certificate of the session's CA, and serves the requests inside.
-async fn inspect(worker: &Rc<Worker>, handle: Handle, first: BytesMut, name: &HostName, mut entry: Entry) {
-    let failed = |mut entry: Entry| {
+async fn inspect(worker: &Rc<Worker>, handle: Handle, first: BytesMut, name: &HostName, mut entry: LogEntry) {
+    let failed = |mut entry: LogEntry| {
         entry.status = 403;
         entry.reason = Reason::NotTls;
         entry.write(&worker.shared);

@@ -75,7 +75,7 @@ impl PodFile {
 }
 
 impl PolicyFile {
-    /// The listeners that the router takes over from a forwarder.
+    /// The listeners in the agent's pod that the router takes over from a forwarder.
     pub fn pod_listeners(&self) -> Listeners {
         let ports = self.tcp.iter().map(|route| PodPort {
             loopback: route.loopback,

@@ -33,7 +33,7 @@ pub struct PolicyFile {
     pub log_query: bool,
     /// The router's limits.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: RouterLimits,
     /// The names that the session's CA may sign for, each with its subdomains; `*` for every name, empty if nothing is
     /// decrypted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -82,7 +82,7 @@ pub struct TcpRoute {
 /// The limits of a router. Beyond a limit, it refuses the newest and logs it; nothing else is affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct RouterLimits {
     /// Concurrent connections, on all ports together.
     pub connections: u32,
     /// The size of a request's head.
@@ -100,7 +100,7 @@ pub struct Limits {
     pub session: Option<u64>,
 }
 
-impl Default for Limits {
+impl Default for RouterLimits {
     fn default() -> Self {
         Self {
             connections: 4096,
@@ -114,7 +114,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl RouterLimits {
     /// How long a connection, a body or a host may be idle.
     pub fn silence(&self) -> Duration {
         Duration::from_secs(self.silence.into())

@@ -3,7 +3,7 @@
 use super::answer::Lost;
 use super::clear::Replacer;
 use super::client::{ClientConnection, Down, Up};
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::exchange::{Exchange, Outcome};
 use super::h2;
 use super::message::{Answer, Length, Piece, Request};
@@ -31,7 +31,7 @@ pub(super) async fn handle(
     worker: &Worker,
     place: &ClientConnection,
     mut request: Request,
-    entry: &mut Entry,
+    entry: &mut LogEntry,
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> End {
@@ -61,7 +61,7 @@ pub(super) async fn handle(
 }
 
 /// Responds with a refusal.
-pub(super) async fn refuse(refusal: &Refusal, request: &Request, entry: &mut Entry, down: &mut impl Down) -> End {
+pub(super) async fn refuse(refusal: &Refusal, request: &Request, entry: &mut LogEntry, down: &mut impl Down) -> End {
     entry.refused(refusal);
     let (kind, body) = match &refusal.refused {
         Some(refused) => (refused.content_type, refused.body.clone()),
@@ -90,7 +90,7 @@ async fn send(
     Scene { worker, live, place }: Scene<'_>,
     request: &Request,
     ready: Ready,
-    entry: &mut Entry,
+    entry: &mut LogEntry,
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> Result<End, Refusal> {
@@ -137,7 +137,7 @@ async fn send(
     }
 }
 
-fn unreachable(unreached: Unreached, entry: &mut Entry) -> Refusal {
+fn unreachable(unreached: Unreached, entry: &mut LogEntry) -> Refusal {
     entry.upstream = unreached.tried;
     Refusal::new(unreached.reason).says(unreached.said)
 }

@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::timeout;
 
 use super::client::{ClientConnection, Down, Up, who};
-use super::entry::Entry;
-use super::git::{self, Commands, RefUpdate, Refused};
+use super::entry::LogEntry;
+use super::git::{self, Commands, GitRefusal, RefUpdate};
 use super::http1::BodyError;
 use super::limits::Held;
 use super::message::{Length, Piece, Request, is, values};
@@ -45,7 +45,7 @@ pub(super) async fn read(
     Scene { worker, live, place }: Scene<'_>,
     host: &Host,
     request: &mut Request,
-    entry: &mut Entry,
+    entry: &mut LogEntry,
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> Result<Start, Refusal> {
@@ -103,7 +103,7 @@ fn readable(request: &Request) -> Result<(), String> {
 
 fn refuse(
     commands: &Commands,
-    entry: &Entry,
+    entry: &LogEntry,
     reason: Reason,
     said: &str,
     why: impl Fn(&RefUpdate) -> Option<&'static str>,
@@ -115,14 +115,14 @@ fn refuse(
 }
 
 /// What git's user reads: why, by which rule, what to do.
-fn words(refusal: &Refusal, entry: &Entry) -> String {
+fn words(refusal: &Refusal, entry: &LogEntry) -> String {
     let reason = refusal.reason;
     let rule = entry.rule.as_ref().map(|rule| format!(", {rule}")).unwrap_or_default();
     let said = if refusal.said.is_empty() { reason.hint() } else { &refusal.said };
     format!("sandboxc: {} ({}{rule})\n{said}", reason.text(), reason.code())
 }
 
-fn in_words(refusal: Refusal, refused: Refused) -> Refusal {
+fn in_words(refusal: Refusal, refused: GitRefusal) -> Refusal {
     Refusal { status: 200, refused: Some(refused), ..refusal }
 }
 
@@ -131,7 +131,7 @@ pub(super) async fn shown(
     Scene { live, place, .. }: Scene<'_>,
     request: &mut Request,
     refusal: Refusal,
-    entry: &Entry,
+    entry: &LogEntry,
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> Refusal {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::git::Refused;
+use super::git::GitRefusal;
 use super::log::start;
 use crate::policy::{Reason, RuleId};
 
@@ -26,7 +26,7 @@ pub(super) struct Refusal {
     /// The credential that it is about.
     pub(super) credential: String,
     /// What the client gets in place of JSON.
-    pub(super) refused: Option<Refused>,
+    pub(super) refused: Option<GitRefusal>,
 }
 
 impl Refusal {

@@ -14,7 +14,7 @@ use super::accept::{Listener, Port, THREADS, accept, is_served_by};
 use super::api::Asker;
 use super::confine::{Permitted, Threads, confine, keep_capabilities};
 use super::credential::{Minter, Table};
-use super::dns::{Refused, Server};
+use super::dns::{RefusedName, Server};
 use super::limits::Budget;
 use super::live::{Current, Live, follow, read};
 use super::log::{Log, Seldom, Stamp};
@@ -22,6 +22,7 @@ use super::mint::Mint;
 use super::policy_file::PolicyFile;
 use super::process::{Early, TERMINATED, listen, note, raise_limit, say};
 use super::shared::Shared;
+use super::taken::Taken;
 use super::upstream::Dialer;
 use super::worker::Worker;
 use super::{handover, taken, tls};
@@ -129,7 +130,7 @@ pub fn bind(file: &PolicyFile) -> Result<(Vec<Listener>, NameSockets), String> {
     let listener = |number: u16, port: Port| {
         let socket =
             listen(SocketAddrV4::new(address, number)).map_err(|error| format!("{address}:{number}: {error}"))?;
-        Ok::<Listener, String>(Listener { socket, port, only })
+        Ok::<Listener, String>(Listener { socket: Arc::new(socket), port, only })
     };
     let mut all = vec![listener(443, Port::Tls)?, listener(80, Port::Web)?];
     for route in &file.tcp {
@@ -153,7 +154,7 @@ pub struct NameSockets {
 pub fn serve(
     prepared: &Prepared,
     (listeners, names): (Vec<Listener>, NameSockets),
-    taken: Option<&taken::Watch>,
+    taken: Option<&Taken>,
     policy: &Path,
     ending: &watch::Receiver<bool>,
 ) -> Result<Vec<std::thread::JoinHandle<()>>, String> {
@@ -161,8 +162,11 @@ pub fn serve(
     for (number, listener) in listeners.iter().enumerate() {
         for (thread, portion) in portions.iter_mut().enumerate() {
             if is_served_by(number, &listener.port, thread) {
-                let socket = listener.socket.try_clone().map_err(|error| error.to_string())?;
-                portion.push(Listener { socket, port: listener.port.clone(), only: listener.only });
+                portion.push(Listener {
+                    socket: Arc::clone(&listener.socket),
+                    port: listener.port.clone(),
+                    only: listener.only,
+                });
             }
         }
     }
@@ -173,7 +177,8 @@ pub fn serve(
     for (thread, listeners) in portions.into_iter().enumerate() {
         let (shared, clients, mut ending) = (Arc::clone(&prepared.shared), clients.clone(), ending.clone());
         let taken = taken.cloned();
-        let first = if thread == 0 { names.take().map(|names| (names, policy.to_owned())) } else { None };
+        let first =
+            if thread == 0 { names.take().map(|names| (names, policy.to_owned(), taken.clone())) } else { None };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         let spawned = std::thread::Builder::new().name(format!("serve-{thread}")).spawn(move || {
@@ -197,16 +202,23 @@ pub fn serve(
     Ok(threads)
 }
 
-fn start(worker: &Rc<Worker>, listeners: Vec<Listener>, first: Option<(NameSockets, PathBuf)>) {
+/// What only the first thread does: names, and following the policy's file.
+type First = (NameSockets, PathBuf, Option<Taken>);
+
+fn start(worker: &Rc<Worker>, listeners: Vec<Listener>, first: Option<First>) {
     for Listener { socket, port, only } in listeners {
-        if let Ok(socket) = tokio::net::TcpListener::from_std(socket) {
+        if let Ok(socket) = socket.try_clone().and_then(tokio::net::TcpListener::from_std) {
             tokio::task::spawn_local(accept(Rc::clone(worker), socket, port, only));
         }
     }
-    if let Some((sockets, path)) = first {
+    if let Some((sockets, path, taken)) = first {
         serve_names(&worker.shared, sockets);
         let shared = Arc::clone(&worker.shared);
-        tokio::task::spawn_local(async move { follow(path, &shared.current, say).await });
+        let listen = async move |file: Arc<PolicyFile>| match &taken {
+            Some(taken) => taken.listen_for(file).await,
+            None => Err("router and forwarder share no volume".to_owned()),
+        };
+        tokio::task::spawn_local(async move { follow(path, &shared.current, listen, say).await });
     }
     let keeper = Rc::clone(worker);
     tokio::task::spawn_local(async move {
@@ -240,7 +252,7 @@ fn serve_names(shared: &Arc<Shared>, sockets: NameSockets) {
     let listen = shared.current.get().file.listen.clone();
     let (policy, log) = (Arc::clone(shared), shared.log.clone());
     let current = move || Arc::clone(&policy.current.get().names);
-    let sink = move |refused: &Refused| log.add(&NameLine { ts: Stamp::now(), refused });
+    let sink = move |refused: &RefusedName| log.add(&NameLine { ts: Stamp::now(), refused });
     let server = Server::new(listen.agent, listen.router, Arc::new(current), Arc::new(sink));
     tokio::task::spawn_local(async move {
         let error = server.serve(udp, tcp).await;
@@ -253,7 +265,7 @@ fn serve_names(shared: &Arc<Shared>, sockets: NameSockets) {
 struct NameLine<'a> {
     ts: Stamp,
     #[serde(flatten)]
-    refused: &'a Refused,
+    refused: &'a RefusedName,
 }
 
 /// Runs until SIGTERM or SIGINT, and returns the exit code.
@@ -271,7 +283,7 @@ pub fn main(paths: &Paths, early: &Early) -> u8 {
 fn give_up(paths: &Paths) -> Result<(), String> {
     keep_capabilities(CapabilitySet::empty()).map_err(|error| format!("giving up capabilities: {error}"))?;
     let read = paths.policy.parent().map(Path::to_owned).into_iter().collect();
-    let said = confine(&Permitted { read, connect: None }, Threads::All)?;
+    let said = confine(&Permitted { read, ..Permitted::default() }, Threads::All)?;
     note(&format!("router: {said}"));
     Ok(())
 }

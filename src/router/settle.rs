@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::clear::Replacer;
 use super::client::{ClientConnection, Down, Up, target, who};
-use super::credential::{self, BODY_LIMIT, Body, Clock, Head, Pass, Settled, steering};
-use super::entry::Entry;
+use super::credential::{self, BODY_LIMIT, Body, Clock, Pass, RequestHead, Settled, steering};
+use super::entry::LogEntry;
 use super::graphql::{self, Document};
 use super::http1::BodyError;
 use super::limits::Held;
@@ -42,7 +42,7 @@ struct Whole {
 pub(super) async fn settle(
     scene: Scene<'_>,
     request: &mut Request,
-    entry: &mut Entry,
+    entry: &mut LogEntry,
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> Result<Ready, Refusal> {
@@ -55,7 +55,7 @@ pub(super) async fn settle(
 async fn ready(
     scene: Scene<'_>,
     request: &mut Request,
-    entry: &mut Entry,
+    entry: &mut LogEntry,
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> Result<Ready, Refusal> {
@@ -166,7 +166,7 @@ fn credentials(
             Some(refusal) => Err(refused(refusal)),
         };
     };
-    let head = Head { method: &request.method, host: name, target: &request.target, headers: &request.headers };
+    let head = RequestHead { method: &request.method, host: name, target: &request.target, headers: &request.headers };
     let body = body.map(|body| Body {
         bytes: body.document.as_ref().map_or(&body.bytes, |document| &document.forward),
         rewritten: body.document.is_some(),
@@ -194,8 +194,8 @@ fn settled(
     }
 }
 
-fn refused(refusal: credential::Refusal) -> Refusal {
-    let credential::Refusal { reason, credential, said } = refusal;
+fn refused(refusal: credential::CredentialRefusal) -> Refusal {
+    let credential::CredentialRefusal { reason, credential, said } = refusal;
     Refusal { said, credential, ..Refusal::new(reason) }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio::net::TcpStream;
 
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::policy_file::TcpRoute;
 use super::refusal::Refusal;
 use super::relay::{Nothing, relay};
@@ -15,7 +15,7 @@ use super::worker::Worker;
 use crate::policy::{HostName, Reason, Tier, Verdict};
 
 pub(super) async fn serve(worker: &Rc<Worker>, stream: TcpStream, route: &TcpRoute) {
-    let mut entry = Entry::new(Tier::Tcp, route.port, Instant::now());
+    let mut entry = LogEntry::new(Tier::Tcp, route.port, Instant::now());
     entry.host = route.host.clone().into_bytes();
     let live = worker.shared.current.get();
     let decision = live.file.policy.decide(&route.host, route.port);

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 
 use super::clear::Replacer;
 use super::client::ClientConnection;
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::http1::{Reader, Writer};
 use super::relay::{Filter, Moved, relay as pass};
 use super::upstream::Plain;
@@ -27,7 +27,7 @@ impl Filter for Clearing {
 pub(super) async fn relay(
     worker: &Worker,
     place: &ClientConnection,
-    entry: &Entry,
+    entry: &LogEntry,
     reader: &mut Reader,
     writer: &Writer,
     mut host: Plain,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::client::ClientConnection;
-use super::entry::Entry;
+use super::entry::LogEntry;
 use super::live::Live;
 use super::shared::Shared;
 use super::upstream::Dialer;
@@ -41,7 +41,7 @@ impl Worker {
     }
 
     /// Waits until an upgraded request would no longer be allowed.
-    pub(super) async fn until_denied(&self, place: &ClientConnection, entry: &Entry) {
+    pub(super) async fn until_denied(&self, place: &ClientConnection, entry: &LogEntry) {
         self.until(allowed(place, entry, true)).await;
     }
 
@@ -50,7 +50,7 @@ impl Worker {
         &self,
         mut changes: watch::Receiver<u64>,
         place: &ClientConnection,
-        entry: &Entry,
+        entry: &LogEntry,
         upgrade: bool,
     ) -> impl Future<Output = ()> + use<'_> {
         let allowed = allowed(place, entry, upgrade);
@@ -79,7 +79,7 @@ impl Worker {
 }
 
 /// Whether a policy allows a request.
-fn allowed(place: &ClientConnection, entry: &Entry, upgrade: bool) -> impl Fn(&Live) -> bool + use<> {
+fn allowed(place: &ClientConnection, entry: &LogEntry, upgrade: bool) -> impl Fn(&Live) -> bool + use<> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (host, method, target, port) = (text(&entry.host), text(&entry.method), text(&entry.target), place.port);
     move |live| {

@@ -5,7 +5,7 @@
 set -eu
 # As podman gives its containers, if this machine lets us.
 ulimit -n 1048576 2>/dev/null || :
-: "${here:?}" "${program:?}" "${work:?}" "${agent:?}" "${router_address:?}" "${agent_address:?}" "${prefix:?}" "${egress_address:?}"
+: "${here:?}" "${program:?}" "${handover:?}" "${work:?}" "${agent:?}" "${router_address:?}" "${agent_address:?}" "${prefix:?}" "${egress_address:?}"
 
 mount --make-rprivate /
 : >"$work/agent.ns"
@@ -48,7 +48,7 @@ chown 990:990 "$work/handover"
 # The router starts before anything is behind it, as its egress network comes later.
 {
     code=0
-    as_service /proc/self/ns/net "$bind" router "$work/router/policy.json" "$work/materials" "$work/handover/router" \
+    as_service /proc/self/ns/net "$bind" router "$work/router/policy.json" "$work/materials" "$handover" \
         >>"$work/out" 2>>"$work/err" || code=$?
     echo "$code" >"$work/router.exit"
 } &
@@ -56,7 +56,7 @@ ip address add "$egress_address/24" dev lo
 python3 "$here/upstream.py" serve "$work/dns.log" "$work/internet" "$work/seen" >"$work/upstream.out" 2>"$work/upstream.err" &
 {
     as_service "$work/agent.ns" -all gate "$work/forwarder/pod.json" &&
-        as_service "$work/agent.ns" "$bind" forward "$work/forwarder/pod.json" "$work/handover/router"
+        as_service "$work/agent.ns" "$bind" forward "$work/forwarder/pod.json" "$handover"
 } >>"$work/forwarder.log" 2>&1 &
 echo started >"$work/started"
 # Held open by the tests; their process may have ended without a chance to tidy up.

@@ -97,6 +97,33 @@ fn private_entries_and_reachable_ranges_open_what_they_say() {
     assert_refused(world, "ip-10-67-0-1.suffix.example.com");
 }
 
+// One reason for each cause, with the hint that helps: a private entry only opens private addresses.
+#[test]
+fn each_cause_of_no_connection_has_its_own_reason() {
+    let world = shared();
+    let started = std::time::Instant::now();
+    for (label, reason, said) in [
+        ("v6", "ipv6-only", "IPv6"),
+        ("v6only", "no-address", "no address"),
+        ("nx", "no-address", "does not exist"),
+        ("refused", "resolver-failed", "REFUSED"),
+        ("silent", "resolver-failed", "no resolver responded"),
+        ("ip-10-55-0-1", "address-refused", "10.55.0.1"),
+        ("ip-203-0-113-53", "upstream-failed", "refused"),
+    ] {
+        let name = format!("{label}.cause.suffix.example.com");
+        let answer = http(world, &get(&name, "/"));
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        let body = json(&answer);
+        assert_eq!(body["reason"], reason, "{answer}");
+        let hint = body["hint"].as_str().unwrap();
+        assert!(hint.contains(said), "{label}: {hint}");
+        assert_eq!(hint.contains("private: true"), reason == "address-refused", "{label}: {hint}");
+        assert_eq!(world.decision("host", &name)["reason"], reason);
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(10), "silence is not 15 s: {:?}", started.elapsed());
+}
+
 #[test]
 fn port_80_says_why() {
     let world = shared();

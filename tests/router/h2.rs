@@ -20,6 +20,8 @@ pub struct Answer {
     pub body: String,
     /// As it came.
     pub trailers: Vec<u8>,
+    /// Whether it ended as an answer does, rather than by a reset.
+    pub whole: bool,
 }
 
 /// One connection.
@@ -76,6 +78,17 @@ impl H2 {
         }
     }
 
+    /// Reads until a text has come on any stream.
+    pub fn until(&mut self, text: &str) {
+        let mut seen = String::new();
+        while !seen.contains(text) {
+            let (kind, _, _, payload) = self.next().unwrap_or_else(|| panic!("the end before {text:?}: {seen}"));
+            if kind == 0 {
+                seen += &String::from_utf8_lossy(&payload);
+            }
+        }
+    }
+
     /// Everything of one stream; a reset or the connection's end is status `reset`.
     pub fn answer(&mut self, stream: u32) -> Answer {
         self.answer_from(stream, String::new())
@@ -83,7 +96,7 @@ impl H2 {
 
     /// The same where the head has been read.
     fn answer_from(&mut self, stream: u32, status: String) -> Answer {
-        let mut answer = Answer { status, body: String::new(), trailers: Vec::new() };
+        let mut answer = Answer { status, body: String::new(), trailers: Vec::new(), whole: false };
         loop {
             let Some((kind, flags, of, payload)) = self.next() else {
                 answer.status += if answer.status.is_empty() { "reset" } else { "" };
@@ -101,6 +114,7 @@ impl H2 {
                 _ => continue,
             }
             if of == stream && flags & END_STREAM != 0 {
+                answer.whole = true;
                 return answer;
             }
         }

@@ -275,6 +275,33 @@ fn names_outside_get_no_handshake() {
 }
 
 #[test]
+fn an_entry_about_every_name_may_have_rules() {
+    let policy = Policy {
+        allow: with_requests("repo.allow", &[("*", Some(request("GET", "/**")))]),
+        deny: rules("server.deny", &["denied.any.secure.test"]),
+        ceiling: None,
+        ..policy()
+    };
+    let world = World::start(policy);
+    for name in ["one.secure.test", "a.b.any.secure.test"] {
+        for port in [443, 80] {
+            let ask = |method: &str| {
+                let text =
+                    format!("{method} /x HTTP/1.1\r\nHost: {name}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                if port == 443 { https(&world, name, text) } else { http(&world, text.as_bytes()) }
+            };
+            assert_eq!(ask("GET").get(9..12), Some("200"), "{name}:{port}");
+            refused(&ask("POST"), "403", "method-not-allowed");
+        }
+        let line = world.first_decision(|line| line["host"] == name && line["tier"] == "inspected");
+        assert_eq!(line["rule"], "repo.allow[0]");
+    }
+    // Nothing is passed through unseen, and a denial still wins.
+    assert!(Secure::try_to(&world, "denied.any.secure.test", &[]).is_err());
+    assert!(world.decisions().iter().all(|line| line["tier"] != "passthrough" || line["verdict"] == "deny"));
+}
+
+#[test]
 fn a_ceiling_narrows_and_port_80_has_the_same_rules() {
     let world = shared();
     for port in [443, 80] {

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use sandboxc::policy::{Policy, RuleSet};
 use sandboxc::router::PolicyFile;
 
+use super::h2::{END_STREAM, H2, pseudo};
 use super::hello::{hello, is_unrecognized_name};
 use super::inspected::{request, with_requests};
 use super::secure::Secure;
-use super::wire::{Wire, exchange, get, http};
+use super::wire::{Wire, dns, exchange, get, http};
 use super::world::World;
 
 /// Puts another policy in place, as its owner would: written whole, and renamed.
@@ -130,6 +131,97 @@ fn answers_under_way_end_where_their_requests_are_no_longer_allowed() {
 }
 
 #[test]
+fn an_http2_stream_under_way_is_reset_where_its_host_is_withdrawn() {
+    let world = World::start(super::inspected::policy());
+    let open = |host: &str| {
+        let mut h2 = H2::to(&world, host);
+        h2.head(1, END_STREAM, &pseudo("GET", host, "/sse/40/0.1"));
+        h2.until("data: 1");
+        h2
+    };
+    let (mut cut, mut kept) = (open("open.secure.test"), open("x.any.secure.test"));
+    let started = Instant::now();
+    change(&world, |file| file.policy.allow = without(&file.policy, "open.secure.test"));
+    let rest = cut.answer(1);
+    assert!(!rest.whole && started.elapsed() < Duration::from_secs(2), "{:?}: {}", started.elapsed(), rest.body);
+    let rest = kept.answer(1);
+    assert!(rest.body.contains("data: 39"), "{}", rest.body);
+    // Nor is another stream served there.
+    assert!(Secure::try_to(&world, "open.secure.test", &["h2"]).is_err());
+}
+
+/// Adds `host:port`, as a plan with it would have it.
+fn add_named(file: &mut PolicyFile, host: &str, port: u16, loopback: [u8; 4]) {
+    let entry = format!("{host}:{port}");
+    let new = crate::fixture::rules("repo.allow", &[&entry]);
+    file.policy.allow = RuleSet::new(file.policy.allow.rules().iter().chain(new.rules()).cloned().collect());
+    let mut route = file.tcp[0].clone();
+    (route.host, route.name, route.port) = (host.to_owned(), host.to_owned(), port);
+    (route.loopback, route.router_port) = (loopback.into(), 30_000 + port);
+    file.tcp.push(route);
+}
+
+#[test]
+fn a_new_named_port_is_served_within_a_second_and_nothing_is_cut() {
+    let world = World::start(super::policy());
+    world.wait("the hand-over", || world.read("forwarder.log").contains("accepts connections itself"));
+    let db = world.net.tcp.iter().find(|route| route.port == 5432 && route.host == "db.example.com").unwrap();
+    let mut kept = Wire::to(&world, db.loopback.into(), 5432).unwrap();
+    kept.until("here is");
+    let loopback = [127, 0, 77, 1];
+    assert!(Wire::to(&world, loopback.into(), 22).is_err(), "nobody listens yet");
+    assert_eq!(dns(&world, "new.example.com", 1).code, 3);
+    let started = Instant::now();
+    // Below 1024, which needs a capability; and another port of a host that has one.
+    change(&world, |file| {
+        add_named(file, "new.example.com", 22, loopback);
+        add_named(file, "db.example.com", 22, db.loopback.octets());
+    });
+    world.wait("the new policy", || world.read("err").contains("router: a new policy is in force\n"));
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert_eq!(dns(&world, "new.example.com", 1).addresses, [std::net::Ipv4Addr::from(loopback)]);
+    for (address, host) in [(loopback.into(), "new.example.com"), (db.loopback, "db.example.com")] {
+        assert_eq!(Wire::to(&world, address.into(), 22).unwrap().until("\n"), "here is 203.0.113.10:22\n", "{host}");
+        let line = world.first_decision(|line| line["host"] == host && line["port"] == 22);
+        assert_eq!((&line["tier"], &line["verdict"]), (&"tcp".into(), &"allow".into()), "{line}");
+    }
+    // Web ports are there as on every such address, and what was open goes on.
+    let mut web = Wire::to(&world, std::net::IpAddr::from(loopback), 80).unwrap();
+    assert!(web.send(&get("api.example.com", "/")).end().until("\r\n").starts_with("HTTP/1.1 200 "));
+    kept.send(b"still here").until("still here");
+    // A port that goes again is denied.
+    change(&world, |file| {
+        file.tcp.retain(|route| route.host != "new.example.com");
+        file.policy.allow = without(&file.policy, "new.example.com");
+    });
+    world.wait("the third policy", || world.read("err").matches("router: a new policy is in force\n").count() == 2);
+    assert!(Wire::to(&world, loopback.into(), 22).unwrap().rest().is_some_and(|said| said.is_empty()));
+    kept.send(b"and here").until("and here");
+}
+
+#[test]
+fn a_named_port_that_cannot_be_listened_for_changes_nothing_and_is_told() {
+    let world = World::start(super::policy());
+    world.wait("the hand-over", || world.read("forwarder.log").contains("accepts connections itself"));
+    let loopback = std::net::Ipv4Addr::new(127, 0, 77, 2);
+    let _other = world.as_agent(|| std::net::TcpListener::bind((loopback, 9999)).unwrap());
+    change(&world, |file| add_named(file, "new.example.com", 9999, loopback.octets()));
+    world.wait("the complaint", || {
+        let said = world.read("err");
+        said.contains("kept the old policy")
+            && said.contains("cannot listen on 127.0.77.2:9999: Address already in use")
+    });
+    assert!(exchange(&world, 443, &hello("api.example.com")).starts_with(b"here is"));
+    assert_eq!(dns(&world, "new.example.com", 1).code, 3);
+    // Nor can it be where the forwarder has not handed its sockets over.
+    let apart = World::start_apart(super::policy());
+    change(&apart, |file| add_named(file, "new.example.com", 9999, [127, 0, 77, 3]));
+    apart.wait("the complaint", || {
+        apart.read("err").contains("nothing listens for its new named ports: router and forwarder share no volume")
+    });
+}
+
+#[test]
 fn what_was_fixed_at_the_start_does_not_change() {
     let world = World::start(super::policy());
     let complaint = |change_it: &dyn Fn(&mut PolicyFile), said: &str| {
@@ -138,12 +230,15 @@ fn what_was_fixed_at_the_start_does_not_change() {
         assert!(exchange(&world, 443, &hello("api.example.com")).starts_with(b"here is"));
     };
     let good = fs::read(world.path("router/policy.json")).unwrap();
-    let new_port = |file: &mut PolicyFile| {
+    let taken = |file: &mut PolicyFile| {
         let mut route = file.tcp[0].clone();
-        (route.port, route.router_port) = (9999, route.router_port + 500);
+        (route.host, route.name) = ("other.example.com".to_owned(), "other.example.com".to_owned());
         file.tcp.push(route);
     };
-    complaint(&new_port, ":9999, which is new; named ports need a new session");
+    complaint(&taken, "needs a loopback address of its own");
+    replace(&world, &good);
+    let elsewhere = |file: &mut PolicyFile| file.tcp[0].loopback = world.net.agent_address;
+    complaint(&elsewhere, "needs a loopback address of its own");
     replace(&world, &good);
     let credential = |file: &mut PolicyFile| {
         file.policy.credentials = vec![super::masking::masked("NEW", "api.example.com", "authorization")];

@@ -38,6 +38,7 @@ mod masking;
 mod masking_answers;
 mod masking_aws;
 mod mint;
+mod modern;
 mod pod;
 mod requests;
 mod script;

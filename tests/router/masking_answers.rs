@@ -104,6 +104,18 @@ fn binary_bodies_keep_every_byte() {
 }
 
 #[test]
+fn a_reason_phrase_is_the_standard_one() {
+    let world = shared();
+    // The host says `Own`, which could be a value as well.
+    assert!(answer(world, "/status/404", &[]).starts_with("HTTP/1.1 404 Not Found\r\n"));
+    assert!(answer(world, "/status/299", &[]).starts_with("HTTP/1.1 299 \r\n"));
+    // Where nothing is cleared, it passes.
+    let open = super::inspected::shared();
+    let passed = https(open, "open.secure.test", super::wire::get("open.secure.test", "/status/404"));
+    assert!(passed.starts_with("HTTP/1.1 404 Own\r\n"), "{passed}");
+}
+
+#[test]
 fn head_keeps_its_length() {
     let world = shared();
     let request =

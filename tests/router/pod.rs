@@ -82,7 +82,9 @@ fn what_doctor_asks_is_answered_without_another_program() {
     assert!(String::from_utf8_lossy(&routes.stdout).contains("eth0"), "{routes:?}");
     let found = run(world, false, &["resolve", "203.0.113.53", "ip-203-0-113-41.example.org"]);
     assert_eq!(String::from_utf8_lossy(&found.stdout), "203.0.113.41\n", "{}", said(&found));
-    for (server, name, why) in [("203.0.113.53", "a b", "no host name"), ("nowhere", "a.test", "no address")] {
+    for (server, name, why) in
+        [("203.0.113.53", "a b", "is not a host name"), ("nowhere", "a.test", "is not an address")]
+    {
         let refused = run(world, false, &["resolve", server, name]);
         assert!(refused.status.code() == Some(1) && said(&refused).contains(why), "{}", said(&refused));
     }

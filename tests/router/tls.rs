@@ -153,6 +153,28 @@ fn a_hello_in_many_pieces_is_one_hello() {
     assert!(large(40000).starts_with(b"here is"));
 }
 
+#[test]
+fn a_hello_that_drips_ends_after_ten_seconds() {
+    let world = World::start(super::policy());
+    let mut wire = Wire::to_router(&world, 443);
+    let started = Instant::now();
+    wire.0.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    for byte in hello("drip.suffix.example.com").into_iter().take(150) {
+        wire.send(&[byte]);
+        // Whatever comes is the end: a hello is never answered before it is whole.
+        match wire.0.read(&mut [0; 16]) {
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
+            _ => break,
+        }
+        assert!(started.elapsed() < Duration::from_secs(13), "it drips on");
+    }
+    assert!(started.elapsed() > Duration::from_secs(9), "{:?}", started.elapsed());
+    world.wait("the log line", || !world.decisions().is_empty());
+    let line = &world.decisions()[0];
+    assert_eq!((&line["reason"], &line["verdict"]), (&"not-tls".into(), &"deny".into()), "{line}");
+    assert!(line["duration"].as_f64().is_some_and(|seconds| (9.0..13.0).contains(&seconds)), "{line}");
+}
+
 //
 #[test]
 fn bytes_other_than_tls_are_closed_and_logged() {

@@ -6,7 +6,8 @@ NAME SERVER`, to LOG, and what HTTP servers read to SEEN: `{"request": N, "head"
 where a body is read, each byte a character
 
 Names say what they resolve to: the first label `ip-203-0-113-10` (several with `-and-` between), `rebind-A` (203.0.113.10 at
-first, A ever after), `cname-A` (by way of another name), `nx`, `v6only`; any other is 203.0.113.30 below secure.test, where
+first, A ever after), `cname-A` (by way of another name), `nx`, `v6only`, `v6` (which has an IPv6 address), `refused` and
+`silent` (by the name server, all of them); any other is 203.0.113.30 below secure.test, where
 port 443 speaks TLS, else 203.0.113.10. TTL is 0 throughout.
 """
 import gzip
@@ -41,7 +42,7 @@ def addresses_of(name):
     dotted = lambda text: text.replace("-", ".")
     if label == "nx":
         return None
-    if label == "v6only":
+    if label in ("v6only", "v6"):
         return []
     if label.startswith("ip-"):
         return [dotted(part) for part in label[3:].split("-and-")]
@@ -70,7 +71,9 @@ def answer(query, log, where):
         found = [labels[0][6:].replace("-", ".")]
     if qtype == 1:
         records += [pointer + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton(a) for a in found or []]
-    flags = 0x8183 if found is None else 0x8180
+    if qtype == 28 and labels[0] == "v6":
+        records.append(pointer + struct.pack(">HHIH", 28, 1, 0, 16) + socket.inet_pton(socket.AF_INET6, "2001:db8::1"))
+    flags = 0x8185 if labels[0] == "refused" else 0x8183 if found is None else 0x8180
     return query[:2] + struct.pack(">HHHHH", flags, 1, len(records), 0, 0) + query[12:at + 5] + b"".join(records)
 
 
@@ -81,7 +84,7 @@ def name_servers(path):
     def loop(server, where):
         while True:
             query, client = server.recvfrom(4096)
-            if where != SILENT:
+            if where != SILENT and not query[12:].startswith(b"\x06silent"):
                 server.sendto(answer(query, log, where), client)
     for where in NAME_SERVERS:
         server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -13,7 +13,8 @@ use sandboxc::plan::SandboxNetwork;
 use sandboxc::policy::Policy;
 use sandboxc::router::PolicyFile;
 use sandboxc::router::pod_file::PodFile;
-use sandboxc::router::policy_file::Limits;
+use sandboxc::router::policy_file::RouterLimits;
+use sandboxc::source::Sourced;
 use serde_json::Value;
 
 use crate::fixture::{plan_of, resolved};
@@ -39,27 +40,25 @@ impl World {
 
     /// The same, with resolvers of its own choice.
     pub fn start_with(policy: Policy, upstream_dns: &[&str]) -> Self {
-        let mut resolved = resolved();
-        resolved.policy = policy;
-        let resolvers = upstream_dns.iter().map(|text| text.parse().expect("an address"));
-        resolved.upstream_dns = resolvers.map(sandboxc::source::Sourced::built_in).collect();
-        Self::start_resolved(&resolved)
+        Self::start_resolved(&usual(policy, upstream_dns))
     }
 
     /// The same, with other limits.
-    pub fn start_limited(policy: Policy, limit: impl Fn(&mut Limits)) -> Self {
-        let mut resolved = resolved();
-        resolved.policy = policy;
-        resolved.upstream_dns = vec![sandboxc::source::Sourced::built_in("203.0.113.53".parse().expect("an address"))];
-        Self::start_changed(&resolved, |file| limit(&mut file.limits))
+    pub fn start_limited(policy: Policy, limit: impl Fn(&mut RouterLimits)) -> Self {
+        Self::start_in(&usual(policy, &["203.0.113.53"]), "handover", |file| limit(&mut file.limits))
     }
 
     /// The same, of a whole config.
     pub fn start_resolved(resolved: &Resolved) -> Self {
-        Self::start_changed(resolved, |_| ())
+        Self::start_in(resolved, "handover", |_| ())
     }
 
-    fn start_changed(resolved: &Resolved, change: impl Fn(&mut PolicyFile)) -> Self {
+    /// The same, where router and forwarder share no volume, so that connections have two hops.
+    pub fn start_apart(policy: Policy) -> Self {
+        Self::start_in(&usual(policy, &["203.0.113.53"]), "apart", |_| ())
+    }
+
+    fn start_in(resolved: &Resolved, volume: &str, change: impl Fn(&mut PolicyFile)) -> Self {
         assert!(rustix::process::geteuid().is_root(), "the router's tests make network namespaces: run them as root");
         let policy = resolved.policy.clone();
         let plan = plan_of(resolved, &["true"]);
@@ -81,7 +80,7 @@ impl World {
         super::mint::mint(work.path(), &policy);
         let holders = [hold_namespace(), hold_namespace()];
         let [router, agent] = [0, 1].map(|i| namespace_of(&holders[i]));
-        let boot = boot(work.path(), &net, &holders);
+        let boot = boot(work.path(), volume, &net, &holders);
         let children = std::iter::once(boot).chain(holders).collect();
         let world = Self { net, policy, work, agent, router, children };
         world.wait_until_ready();
@@ -202,6 +201,16 @@ impl Drop for World {
     }
 }
 
+fn usual(policy: Policy, upstream_dns: &[&str]) -> Resolved {
+    let resolvers = upstream_dns.iter().map(|text| Sourced::built_in(text.parse().expect("an address")));
+    Resolved { policy, upstream_dns: resolvers.collect(), ..resolved() }
+}
+
+/// The router: cargo's own build, or a static one like that of a release.
+pub fn program() -> PathBuf {
+    std::env::var_os("SANDBOXC_ROUTER").map_or_else(|| env!("CARGO_BIN_EXE_sandboxc-router").into(), PathBuf::from)
+}
+
 /// A process that holds a network namespace until its standard input ends.
 fn hold_namespace() -> Child {
     let child = Command::new("unshare")
@@ -224,7 +233,7 @@ fn namespace_of(holder: &Child) -> File {
     File::open(format!("/proc/{}/ns/net", holder.id())).expect("these tests need root")
 }
 
-fn boot(work: &Path, net: &SandboxNetwork, [router, agent]: &[Child; 2]) -> Child {
+fn boot(work: &Path, volume: &str, net: &SandboxNetwork, [router, agent]: &[Child; 2]) -> Child {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/router");
     let egress = net.egress.hosts().nth(5).expect("an address");
     Command::new("nsenter")
@@ -232,8 +241,9 @@ fn boot(work: &Path, net: &SandboxNetwork, [router, agent]: &[Child; 2]) -> Chil
         .args(["--", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--", "sh"])
         .arg(here.join("boot.sh"))
         .env("here", &here)
-        .env("program", env!("CARGO_BIN_EXE_sandboxc-router"))
+        .env("program", program())
         .env("work", work)
+        .env("handover", work.join(volume).join("router"))
         .env("agent", agent.id().to_string())
         .env("router_address", net.router_address.to_string())
         .env("agent_address", net.agent_address.to_string())

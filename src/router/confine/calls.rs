@@ -105,9 +105,9 @@ const OLDER: &[c_long] = &[libc::SYS_epoll_wait, libc::SYS_poll, libc::SYS_stat,
 const OLDER: &[c_long] = &[];
 
 /// Installs the filter. Returns false if it is not available for this architecture.
-pub(super) fn filter(threads: Threads) -> Result<bool, String> {
+pub(super) fn filter(threads: Threads, listens: bool) -> Result<bool, String> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(false) };
-    let program = program(arch).map_err(|error| error.to_string())?;
+    let program = program(arch, listens).map_err(|error| error.to_string())?;
     match threads {
         Threads::All => apply_filter_all_threads(&program),
         Threads::ThisAndItsOwn => apply_filter(&program),
@@ -116,8 +116,11 @@ pub(super) fn filter(threads: Threads) -> Result<bool, String> {
     Ok(true)
 }
 
-fn program(arch: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
+fn program(arch: TargetArch, listens: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<c_long, Vec<Rule>> = CALLS.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
+    if listens {
+        rules.insert(libc::SYS_listen, Vec::new());
+    }
     let is = |argument, mask: libc::c_int, value: libc::c_int| {
         let [mask, value] = [mask, value].map(|number| u64::from(number.cast_unsigned()));
         Rule::new(vec![Condition::new(argument, Len::Dword, Op::MaskedEq(mask), value)?])

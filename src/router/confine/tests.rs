@@ -18,7 +18,7 @@ fn what_the_router_does_still_works() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("policy.json");
     fs::write(&file, "1").unwrap();
-    confined(Permitted { read: vec![dir.path().to_owned()], connect: None }, move |_| {
+    confined(Permitted { read: vec![dir.path().to_owned()], ..Permitted::default() }, move |_| {
         // A rename replaces the file.
         fs::read(&file).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -46,7 +46,7 @@ fn nothing_else_does() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
     fs::write(&secret, "1").unwrap();
-    let permitted = Permitted { read: Vec::new(), connect: Some(vec![9]) };
+    let permitted = Permitted { connect: Some(vec![9]), ..Permitted::default() };
     confined(permitted, move |said| {
         assert!(Command::new("/bin/true").status().is_err(), "no program starts");
         assert!(rustix::net::socket(rustix::net::AddressFamily::NETLINK, rustix::net::SocketType::RAW, None).is_err());
@@ -62,10 +62,21 @@ fn nothing_else_does() {
 }
 
 #[test]
+fn one_that_listens_may_do_that_and_nothing_more() {
+    confined(Permitted { listen: true, connect: Some(Vec::new()), ..Permitted::default() }, |said| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        if said.contains("Landlock on,") {
+            assert!(TcpStream::connect(listener.local_addr().unwrap()).is_err());
+        }
+        assert!(Command::new("/bin/true").status().is_err());
+    });
+}
+
+#[test]
 fn ports_that_are_not_on_the_list_are_not_connected_to() {
     let [one, two] = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     let [one_at, two_at] = [&one, &two].map(|listener| listener.local_addr().unwrap());
-    let permitted = Permitted { read: Vec::new(), connect: Some(vec![one_at.port()]) };
+    let permitted = Permitted { connect: Some(vec![one_at.port()]), ..Permitted::default() };
     confined(permitted, move |said| {
         assert!(TcpStream::connect(one_at).is_ok());
         if said.contains("Landlock on,") {

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 
 use crate::policy::GraphqlKind;
-use crate::router::graphql::{Document, Field, Kind, Selection};
+use crate::router::graphql::{Document, Field, Selection, ValueKind};
 
 const ANYWHERE: [&str; 5] = ["/installation/repositories", "/meta", "/rate_limit", "/versions", "/zen"];
 const GIT: [&str; 3] = ["info/refs", "git-upload-pack", "git-receive-pack"];
@@ -124,14 +124,14 @@ fn of_graphql(bound: Bound<'_>, document: &Document) -> Result<(), String> {
 fn wrong_variable(document: &Document) -> Option<&str> {
     let wrong = document.variables.iter().find(|one| {
         let Some(value) = &one.given else { return false };
-        let kinds: &[Kind] = match one.type_text.replace('!', "").as_str() {
-            "String" => &[Kind::Text],
-            "ID" => &[Kind::Text, Kind::Number],
-            "Int" | "Float" => &[Kind::Number],
-            "Boolean" => &[Kind::Boolean],
+        let kinds: &[ValueKind] = match one.type_text.replace('!', "").as_str() {
+            "String" => &[ValueKind::Text],
+            "ID" => &[ValueKind::Text, ValueKind::Number],
+            "Int" | "Float" => &[ValueKind::Number],
+            "Boolean" => &[ValueKind::Boolean],
             _ => return false,
         };
-        let absent = value.kind == Kind::Null && !one.type_text.contains('!');
+        let absent = value.kind == ValueKind::Null && !one.type_text.contains('!');
         !absent && !kinds.contains(&value.kind)
     });
     wrong.map(|one| one.name.as_str())
@@ -140,7 +140,7 @@ fn wrong_variable(document: &Document) -> Option<&str> {
 /// The text value of an argument; `None` if the request does not determine it.
 fn text<'a>(document: &'a Document, field: &'a Field, argument: &str) -> Option<&'a str> {
     let argument = field.arguments.iter().find(|one| one.name == argument)?;
-    if argument.value.kind != Kind::Variable {
+    if argument.value.kind != ValueKind::Variable {
         return argument.value.text();
     }
     let variable = document.variables.iter().find(|one| one.name == argument.value.text)?;

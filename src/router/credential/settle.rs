@@ -3,8 +3,8 @@
 use super::github::{self, Bound};
 use super::sigv4::{self, Answer};
 use super::surrogate::swap;
-use super::table::{Kind, One, Table};
-use super::{Body, Clock, Head, Pass, Refusal, Settled, Tokens};
+use super::table::{One, SecretKind, Table};
+use super::{Body, Clock, CredentialRefusal, Pass, RequestHead, Settled, Tokens};
 use crate::policy::{HostName, Reason, canonical};
 use crate::router::clear;
 use crate::router::message::{Field, same_name};
@@ -12,7 +12,7 @@ use crate::router::message::{Field, same_name};
 /// The state so far. Credentials are identified by their index in the table.
 struct State<'a> {
     table: &'a Table,
-    head: &'a Head<'a>,
+    head: &'a RequestHead<'a>,
     body: Option<&'a Body<'a>>,
     tokens: &'a dyn Tokens,
     /// Those whose scope includes the host; their headers are checked.
@@ -38,12 +38,24 @@ struct State<'a> {
 
 impl Table {
     /// Applies credentials to a request on port 443 to an inspected host.
-    pub fn settle(&self, head: &Head<'_>, body: Option<&Body<'_>>, tokens: &dyn Tokens, clock: Clock) -> Settled {
+    pub fn settle(
+        &self,
+        head: &RequestHead<'_>,
+        body: Option<&Body<'_>>,
+        tokens: &dyn Tokens,
+        clock: Clock,
+    ) -> Settled {
         settle(self, head, body, tokens, clock)
     }
 }
 
-fn settle(table: &Table, request: &Head<'_>, body: Option<&Body<'_>>, tokens: &dyn Tokens, clock: Clock) -> Settled {
+fn settle(
+    table: &Table,
+    request: &RequestHead<'_>,
+    body: Option<&Body<'_>>,
+    tokens: &dyn Tokens,
+    clock: Clock,
+) -> Settled {
     let those = |keep: &dyn Fn(&One) -> bool| -> Vec<usize> {
         table.all.iter().enumerate().filter(|(_, one)| keep(one)).map(|(at, _)| at).collect()
     };
@@ -117,7 +129,7 @@ impl<'a> State<'a> {
         let Some(first) = held.first().copied() else { return };
         let key = sigv4::access_key_id(self.head.target, self.head.headers);
         let is_own = |at: &usize| match self.one(*at).map(|one| &one.kind) {
-            Some(Kind::Aws(keys)) => key.as_ref() == Some(&keys.id.surrogate),
+            Some(SecretKind::Aws(keys)) => key.as_ref() == Some(&keys.id.surrogate),
             _ => false,
         };
         let own = active.iter().copied().find(|at| is_own(at));
@@ -131,7 +143,7 @@ impl<'a> State<'a> {
             }
             return;
         }
-        let Kind::Aws(keys) = &one.kind else { return };
+        let SecretKind::Aws(keys) = &one.kind else { return };
         let request = sigv4::Request {
             method: self.head.method,
             host: self.head.host.as_str(),
@@ -242,7 +254,7 @@ impl<'a> State<'a> {
         self.set(name, Some(done.value));
         for at in done.used {
             self.uses(at);
-            if self.one(at).is_some_and(|one| matches!(one.kind, Kind::Github(_))) {
+            if self.one(at).is_some_and(|one| matches!(one.kind, SecretKind::Github(_))) {
                 self.apps.push(at);
             }
         }
@@ -253,9 +265,9 @@ impl<'a> State<'a> {
     fn real(&self, at: usize) -> Option<Vec<u8>> {
         let one = self.one(at)?;
         let value = match &one.kind {
-            Kind::Masked(pair) => Some(pair.value.clone()),
-            Kind::Github(_) => self.tokens.token(&one.name),
-            Kind::Aws(_) => None,
+            SecretKind::Masked(pair) => Some(pair.value.clone()),
+            SecretKind::Github(_) => self.tokens.token(&one.name),
+            SecretKind::Aws(_) => None,
         };
         value.filter(|value| !value.is_empty()).map(String::into_bytes)
     }
@@ -264,7 +276,7 @@ impl<'a> State<'a> {
     fn github(&mut self) {
         for at in self.apps.clone() {
             let Some(one) = self.one(at) else { continue };
-            let Kind::Github(app) = &one.kind else { continue };
+            let SecretKind::Github(app) = &one.kind else { continue };
             let Some(repositories) = &app.repositories else { continue };
             let target = std::str::from_utf8(self.head.target).ok().and_then(|target| canonical(target).ok());
             let path = target.unwrap_or_default();
@@ -312,7 +324,7 @@ impl<'a> State<'a> {
 
     fn refusal(&self, reason: Reason, at: usize, said: String) -> Settled {
         let credential = self.one(at).map(|one| one.name.clone()).unwrap_or_default();
-        Settled::Refuse(Refusal { reason, credential, said })
+        Settled::Refuse(CredentialRefusal { reason, credential, said })
     }
 
     /// What the response is cleared of. Forms include Basic, unless a value and its surrogate differ in length.

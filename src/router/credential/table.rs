@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::sigv4::{Keys, Pair};
 use super::surrogate::Watch;
-use super::{Refusal, Tokens};
+use super::{CredentialRefusal, Tokens};
 use crate::policy::{HostName, HostPattern, PathGlob, Reason, canonical, names_method};
 use crate::router::clear::{Replacer, Unreadable};
 use crate::router::message::Field;
@@ -36,10 +36,10 @@ pub(super) struct One {
     pub foreign: bool,
     /// The names of its headers, lower case.
     pub headers: Vec<String>,
-    pub kind: Kind,
+    pub kind: SecretKind,
 }
 
-pub(super) enum Kind {
+pub(super) enum SecretKind {
     Masked(Pair),
     Aws(Keys),
     Github(App),
@@ -78,26 +78,26 @@ impl One {
     /// Its surrogate.
     pub(super) fn surrogates(&self) -> Vec<&str> {
         match &self.kind {
-            Kind::Masked(pair) => vec![&pair.surrogate],
-            Kind::Aws(keys) => {
+            SecretKind::Masked(pair) => vec![&pair.surrogate],
+            SecretKind::Aws(keys) => {
                 let token = keys.token.iter().map(|token| token.surrogate.as_str());
                 [keys.id.surrogate.as_str(), &keys.secret.surrogate].into_iter().chain(token).collect()
             }
-            Kind::Github(app) => vec![&app.surrogate],
+            SecretKind::Github(app) => vec![&app.surrogate],
         }
     }
 
     /// Whether this token is its surrogate, if a header only contains one.
     pub(super) fn is_surrogate(&self, token: &[u8]) -> bool {
         match &self.kind {
-            Kind::Masked(pair) => pair.surrogate.as_bytes() == token,
-            Kind::Github(app) => app.surrogate.as_bytes() == token,
-            Kind::Aws(_) => false,
+            SecretKind::Masked(pair) => pair.surrogate.as_bytes() == token,
+            SecretKind::Github(app) => app.surrogate.as_bytes() == token,
+            SecretKind::Aws(_) => false,
         }
     }
 
     pub(super) fn is_aws(&self) -> bool {
-        matches!(self.kind, Kind::Aws(_))
+        matches!(self.kind, SecretKind::Aws(_))
     }
 }
 
@@ -127,10 +127,10 @@ impl Table {
     }
 
     /// Refuses a request with a surrogate where no credential can be in scope: on port 80.
-    pub fn leak(&self, target: &[u8], headers: &[Field]) -> Option<Refusal> {
+    pub fn leak(&self, target: &[u8], headers: &[Field]) -> Option<CredentialRefusal> {
         let headers = headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
         let one = self.all.get(self.watch.leaked(target, headers, None)?)?;
-        Some(Refusal { reason: Reason::Leak, credential: one.name.clone(), said: String::new() })
+        Some(CredentialRefusal { reason: Reason::Leak, credential: one.name.clone(), said: String::new() })
     }
 
     /// What responses of a host must be cleared of; `None` if nothing. For responses to requests without
@@ -151,7 +151,7 @@ impl Table {
     ) -> Result<Option<Replacer>, Unreadable> {
         let held = self.all.iter().enumerate().filter(|(_, one)| one.is_for(host));
         let minted = |one: &One| match &one.kind {
-            Kind::Github(_) => tokens.token(&one.name).into_iter().chain(tokens.old(&one.name)).collect(),
+            SecretKind::Github(_) => tokens.token(&one.name).into_iter().chain(tokens.old(&one.name)).collect(),
             _ => Vec::new(),
         };
         let held: Vec<(usize, &One, Vec<String>)> = held.map(|(at, one)| (at, one, minted(one))).collect();
@@ -168,11 +168,11 @@ impl Table {
         let mut values: Vec<(&[u8], &[u8])> = Vec::new();
         for (_, one, minted) in &held {
             match &one.kind {
-                Kind::Masked(pair) => values.push((pair.value.as_bytes(), pair.surrogate.as_bytes())),
-                Kind::Github(app) => {
+                SecretKind::Masked(pair) => values.push((pair.value.as_bytes(), pair.surrogate.as_bytes())),
+                SecretKind::Github(app) => {
                     values.extend(minted.iter().map(|token| (token.as_bytes(), app.surrogate.as_bytes())));
                 }
-                Kind::Aws(keys) => {
+                SecretKind::Aws(keys) => {
                     let pairs = [&keys.id, &keys.secret].into_iter().chain(&keys.token);
                     values.extend(pairs.map(|pair| (pair.value.as_bytes(), pair.surrogate.as_bytes())));
                 }
@@ -189,7 +189,7 @@ impl Table {
     /// The names of the GitHub Apps, and their data.
     pub(super) fn apps(&self) -> impl Iterator<Item = (&str, &App)> {
         self.all.iter().filter_map(|one| match &one.kind {
-            Kind::Github(app) => Some((one.name.as_str(), app)),
+            SecretKind::Github(app) => Some((one.name.as_str(), app)),
             _ => None,
         })
     }
@@ -201,11 +201,11 @@ impl One {
         let value = |text: &str| !text.is_empty() && !text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t');
         let pair = |pair: &Pair| !pair.surrogate.is_empty() && value(&pair.value);
         let kind = match &self.kind {
-            Kind::Masked(one) => {
+            SecretKind::Masked(one) => {
                 pair(one) && !self.headers.is_empty() && self.headers.iter().all(|name| !name.is_empty())
             }
-            Kind::Aws(keys) => pair(&keys.id) && pair(&keys.secret) && keys.token.as_ref().is_none_or(pair),
-            Kind::Github(app) => !app.surrogate.is_empty(),
+            SecretKind::Aws(keys) => pair(&keys.id) && pair(&keys.secret) && keys.token.as_ref().is_none_or(pair),
+            SecretKind::Github(app) => !app.surrogate.is_empty(),
         };
         kind && !self.name.is_empty()
     }

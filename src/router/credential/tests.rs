@@ -21,7 +21,7 @@ fn host(name: &str) -> HostName {
 
 fn settle(table: &Table, method: &str, name: &str, target: &str, headers: &[Field]) -> Settled {
     let host = host(name);
-    let head = Head { method, host: &host, target: target.as_bytes(), headers };
+    let head = RequestHead { method, host: &host, target: target.as_bytes(), headers };
     table.settle(&head, None, &NoTokens, CLOCK)
 }
 
@@ -49,7 +49,7 @@ fn every_vector_is_settled_as_before() {
             .iter()
             .map(|header| field(header[0].as_str().unwrap(), header[1].as_str().unwrap()))
             .collect();
-        let head = Head {
+        let head = RequestHead {
             method: request["method"].as_str().unwrap(),
             host: &host,
             target: request["uri"].as_str().unwrap().as_bytes(),
@@ -130,7 +130,7 @@ fn a_github_app_its_token_its_repositories_no_token() {
         let document = body.map(|body| crate::router::graphql::read(body.as_bytes()).unwrap());
         let bytes = document.as_ref().map(|document| document.forward.clone()).unwrap_or_default();
         let body = document.as_ref().map(|document| Body { bytes: &bytes, rewritten: true, graphql: Some(document) });
-        let head = Head { method, host: &host, target: target.as_bytes(), headers: &headers };
+        let head = RequestHead { method, host: &host, target: target.as_bytes(), headers: &headers };
         known.settle(&head, body.as_ref(), &tokens, CLOCK)
     };
     let own = "/repos/acme/widgets";

@@ -30,7 +30,7 @@ pub struct PolicyNames {
 
 /// A refused name, for the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Refused {
+pub struct RefusedName {
     /// `dns`.
     pub tier: &'static str,
     /// `deny`.
@@ -54,7 +54,7 @@ pub struct Answer {
     /// The response, if any.
     pub bytes: Option<Vec<u8>>,
     /// The log entry, if any.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedName>,
 }
 
 impl PolicyNames {
@@ -83,7 +83,7 @@ impl PolicyNames {
         Answer { bytes: reply.to_vec().ok(), refused }
     }
 
-    fn fill(&self, request: &Message, bytes: &[u8], reply: &mut Message) -> (ResponseCode, Option<Refused>) {
+    fn fill(&self, request: &Message, bytes: &[u8], reply: &mut Message) -> (ResponseCode, Option<RefusedName>) {
         if request.metadata.op_code != OpCode::Query {
             return (ResponseCode::NotImp, None);
         }
@@ -116,14 +116,14 @@ impl PolicyNames {
 
     /// The address of a name inside, or its log entry. A name exists if it may be reached on 443 or 80, or has a named
     /// port.
-    fn look_up(&self, name: &Name) -> Result<Ipv4Addr, Refused> {
+    fn look_up(&self, name: &Name) -> Result<Ipv4Addr, RefusedName> {
         // The presentation format escapes a dot within a label, so it is never mistaken for one between labels.
         let text = name.to_ascii();
         let lower = text.trim_end_matches('.').to_ascii_lowercase();
         if lower == "localhost" || lower.ends_with(".localhost") {
             return Ok(Ipv4Addr::LOCALHOST);
         }
-        let refused = |host: &str, rule, reason: Reason| Refused {
+        let refused = |host: &str, rule, reason: Reason| RefusedName {
             tier: "dns",
             verdict: "deny",
             rule,

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::names::{PolicyNames, Refused};
+use super::names::{PolicyNames, RefusedName};
 
 /// The maximum number of connections; each holds a message of at most 64 KiB.
 const CONNECTIONS: usize = 64;
@@ -29,7 +29,7 @@ const CALM: u32 = 50;
 pub type Current = dyn Fn() -> Arc<PolicyNames> + Send + Sync;
 
 /// Where log entries for refused names go. It must not block.
-pub type Sink = dyn Fn(&Refused) + Send + Sync;
+pub type Sink = dyn Fn(&RefusedName) + Send + Sync;
 
 /// The name server for an agent.
 #[derive(Clone)]
@@ -159,7 +159,7 @@ struct Lines {
     left: u32,
     this_second: u32,
     held: u64,
-    last: Option<Refused>,
+    last: Option<RefusedName>,
 }
 
 impl Lines {
@@ -167,7 +167,7 @@ impl Lines {
         Self { sink, left: LINES, this_second: 0, held: 0, last: None }
     }
 
-    fn say(&mut self, refused: Refused) {
+    fn say(&mut self, refused: RefusedName) {
         self.this_second = self.this_second.saturating_add(1);
         if let Some(left) = self.left.checked_sub(1) {
             self.left = left;
@@ -188,7 +188,7 @@ impl Lines {
 
     fn flush(&mut self) {
         if let Some(last) = self.last.take() {
-            (self.sink)(&Refused { count: Some(self.held), ..last });
+            (self.sink)(&RefusedName { count: Some(self.held), ..last });
             self.held = 0;
         }
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{DEPTH, Kind, Value};
+use super::{DEPTH, Value, ValueKind};
 
 /// The maximum number of values in a body.
 const MOST: usize = 20_000;
@@ -31,11 +31,11 @@ impl Json {
 
     pub(super) fn value(&self) -> Value {
         let kind = match self {
-            Self::Null => Kind::Null,
-            Self::Boolean => Kind::Boolean,
-            Self::Number => Kind::Number,
-            Self::Text(_) => Kind::Text,
-            Self::List(_) | Self::Object(_) => Kind::Other,
+            Self::Null => ValueKind::Null,
+            Self::Boolean => ValueKind::Boolean,
+            Self::Number => ValueKind::Number,
+            Self::Text(_) => ValueKind::Text,
+            Self::List(_) | Self::Object(_) => ValueKind::Other,
         };
         let text = if let Self::Text(text) = self { text.clone() } else { String::new() };
         Value { kind, text }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::tokens::{Kind as T, Token};
-use super::{Argument, DEPTH, Field, Kind, Selection, Value, Variable};
+use super::tokens::{Token, TokenKind as T};
+use super::{Argument, DEPTH, Field, Selection, Value, ValueKind, Variable};
 use crate::policy::GraphqlKind;
 
 /// An operation or a fragment.
@@ -177,26 +177,26 @@ impl Parser<'_> {
 
     /// A value; `constant` means that it must not be a variable.
     fn value(&mut self, constant: bool) -> Result<Value, String> {
-        let plain = |kind: Kind| Value { kind, text: String::new() };
+        let plain = |kind: ValueKind| Value { kind, text: String::new() };
         let value = match self.kind() {
-            T::Text(text) => Value { kind: Kind::Text, text: text.clone() },
-            T::Number => plain(Kind::Number),
-            T::Block => plain(Kind::Other),
+            T::Text(text) => Value { kind: ValueKind::Text, text: text.clone() },
+            T::Number => plain(ValueKind::Number),
+            T::Block => plain(ValueKind::Other),
             T::Name => plain(match self.text() {
-                "true" | "false" => Kind::Boolean,
-                "null" => Kind::Null,
-                _ => Kind::Other,
+                "true" | "false" => ValueKind::Boolean,
+                "null" => ValueKind::Null,
+                _ => ValueKind::Other,
             }),
             T::Mark('$') if !constant => {
                 self.at += 1;
-                return Ok(Value { kind: Kind::Variable, text: self.name()? });
+                return Ok(Value { kind: ValueKind::Variable, text: self.name()? });
             }
             T::Mark('[') => {
                 self.at += 1;
                 while !self.take(&T::Mark(']')) {
                     self.deeper(|inside| inside.value(constant))?;
                 }
-                return Ok(plain(Kind::Other));
+                return Ok(plain(ValueKind::Other));
             }
             T::Mark('{') => {
                 self.at += 1;
@@ -205,7 +205,7 @@ impl Parser<'_> {
                     self.key(&mut seen)?;
                     self.deeper(|inside| inside.value(constant))?;
                 }
-                return Ok(plain(Kind::Other));
+                return Ok(plain(ValueKind::Other));
             }
             _ => return self.fail(),
         };

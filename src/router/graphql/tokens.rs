@@ -6,7 +6,7 @@ const MOST: usize = 20_000;
 
 /// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Name,
     Number,
     /// A string and its content.
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 /// A token, and how it is written again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
-    pub kind: Kind,
+    pub kind: TokenKind,
     pub text: String,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn lex(text: &str) -> Result<Vec<Token>, String> {
             comments += 1;
             rest = comment.find(['\n', '\r']).and_then(|end| comment.get(end..)).unwrap_or_default();
         } else if rest.is_empty() {
-            tokens.push(Token { kind: Kind::End, text: String::new() });
+            tokens.push(Token { kind: TokenKind::End, text: String::new() });
             return Ok(tokens);
         } else {
             let (token, after) = token(rest)?;
@@ -52,27 +52,27 @@ pub(super) fn lex(text: &str) -> Result<Vec<Token>, String> {
 /// The first token of a text that begins with one, and the rest.
 fn token(text: &str) -> Result<(Token, &str), String> {
     let first = text.chars().next().unwrap_or_default();
-    let plain = |kind: Kind, length: usize| {
+    let plain = |kind: TokenKind, length: usize| {
         let (own, rest) = text.split_at_checked(length).unwrap_or((text, ""));
         Ok((Token { kind, text: own.to_owned() }, rest))
     };
     match first {
-        '"' if text.starts_with("\"\"\"") => plain(Kind::Block, block(text)?),
+        '"' if text.starts_with("\"\"\"") => plain(TokenKind::Block, block(text)?),
         '"' => string(text),
         '-' | '0'..='9' => {
             let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '+' | '-' | '.'));
             let length = end.unwrap_or(text.len());
             if is_number(text.get(..length).unwrap_or_default()) {
-                plain(Kind::Number, length)
+                plain(TokenKind::Number, length)
             } else {
                 Err("a malformed number".to_owned())
             }
         }
         '_' | 'a'..='z' | 'A'..='Z' => {
-            plain(Kind::Name, text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len()))
+            plain(TokenKind::Name, text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len()))
         }
-        '.' if text.starts_with("...") => plain(Kind::Spread, 3),
-        '!' | '$' | '&' | '(' | ')' | '[' | ']' | '{' | '}' | ':' | '=' | '@' | '|' => plain(Kind::Mark(first), 1),
+        '.' if text.starts_with("...") => plain(TokenKind::Spread, 3),
+        '!' | '$' | '&' | '(' | ')' | '[' | ']' | '{' | '}' | ':' | '=' | '@' | '|' => plain(TokenKind::Mark(first), 1),
         _ => Err("an unexpected character".to_owned()),
     }
 }
@@ -100,7 +100,7 @@ fn string(text: &str) -> Result<(Token, &str), String> {
         }
         if c == '"' && !escaped {
             let said: String = serde_json::from_str(&json).map_err(|_| "a malformed string".to_owned())?;
-            let token = Token { text: super::json::text(&said), kind: Kind::Text(said) };
+            let token = Token { text: super::json::text(&said), kind: TokenKind::Text(said) };
             return Ok((token, text.get(at + 1..).unwrap_or_default()));
         }
         escaped = c == '\\' && !escaped;

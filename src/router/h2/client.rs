@@ -9,7 +9,7 @@ use super::{fields, headers, receive, send};
 use crate::policy::Reason;
 use crate::router::answer::{Lost, Passing};
 use crate::router::client::{Down, Up};
-use crate::router::entry::Entry;
+use crate::router::entry::LogEntry;
 use crate::router::exchange::{Exchange, Outcome, both};
 use crate::router::http1::BodyError;
 use crate::router::message::{Answer, Length, Piece, content_length, strip_hop, values};
@@ -20,7 +20,7 @@ use crate::router::upstream::Multi;
 pub(in crate::router) async fn exchange(
     exchange: &Exchange<'_>,
     mut connection: Multi,
-    entry: &mut Entry,
+    entry: &mut LogEntry,
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> Result<Outcome, Lost> {

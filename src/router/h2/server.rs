@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{headers, join_cookies, receive, send};
 use crate::router::client::{ClientConnection, Down, Up};
-use crate::router::entry::Entry;
+use crate::router::entry::LogEntry;
 use crate::router::http1::BodyError;
 use crate::router::message::{Answer, Length, Piece, Request, content_length, is, members, values};
 use crate::router::proxy::{self, End};
@@ -150,7 +150,7 @@ pub(in crate::router) async fn serve(worker: &Rc<Worker>, place: &ClientConnecti
 
 /// Logs a connection that ended because of invalid HTTP/2.
 fn malformed(worker: &Worker, place: &ClientConnection) {
-    let mut entry = Entry::new(place.tier, place.port, Instant::now());
+    let mut entry = LogEntry::new(place.tier, place.port, Instant::now());
     if let Some(name) = &place.name {
         entry.host = name.as_str().into();
     }
@@ -164,7 +164,7 @@ async fn one(
     request: http::Request<RecvStream>,
     respond: SendResponse<Bytes>,
 ) {
-    let mut entry = Entry::new(place.tier, place.port, Instant::now());
+    let mut entry = LogEntry::new(place.tier, place.port, Instant::now());
     let (head, stream) = request.into_parts();
     let ended = stream.is_end_stream();
     let silence = worker.silence();

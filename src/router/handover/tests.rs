@@ -1,6 +1,6 @@
 //! Sockets handed from one thread to another, and everything that may not be.
 
-use std::net::{SocketAddrV4, TcpStream, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::thread;
 
 use super::*;
@@ -42,10 +42,46 @@ fn who_takes_a_listener_accepts_what_comes_to_it() {
     listener.set_nonblocking(false).unwrap();
     assert!(listener.accept().is_ok());
     // The lease ends with the other side.
-    let waiting = thread::spawn(move || handed.lease.wait());
+    let waiting = thread::spawn(move || handed.lease.wait(&bell()));
     assert!(!waiting.is_finished());
     drop(lease);
-    waiting.join().unwrap();
+    assert!(!waiting.join().unwrap());
+}
+
+fn bell() -> OwnedFd {
+    rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap()
+}
+
+#[test]
+fn more_listeners_are_requested_while_the_lease_lasts() {
+    let free = || listener().1;
+    let (planned, lent) = (Listeners::new(), free());
+    let (handed, serving) = taken(&planned, move |path| {
+        let lease = offer(path, "p", &[] as &[TcpListener]).unwrap();
+        thread::spawn(move || {
+            lease.serve(|at| match at {
+                at if at == lent => TcpListener::bind(at),
+                // Somewhere else, which the router notices.
+                at if at.port() == 1 => TcpListener::bind("127.0.0.1:0"),
+                _ => Err(io::ErrorKind::PermissionDenied.into()),
+            });
+        })
+    });
+    let lease = handed.unwrap().lease;
+    let listener = lease.request(lent).unwrap();
+    let _client = TcpStream::connect(lent).unwrap();
+    listener.set_nonblocking(false).unwrap();
+    assert!(listener.accept().is_ok());
+    let refused = lease.request(free()).unwrap_err();
+    assert!(refused.contains("cannot listen on 127.0.0.1:") && refused.contains("permission denied"), "{refused}");
+    let elsewhere = lease.request(SocketAddrV4::new([127, 0, 0, 1].into(), 1)).unwrap_err();
+    assert!(elsewhere.contains("which is not planned"), "{elsewhere}");
+    // It is a lease still, and the bell is heard.
+    let bell = bell();
+    rustix::io::write(&bell, &1_u64.to_ne_bytes()).unwrap();
+    assert!(lease.wait(&bell));
+    drop(lease);
+    serving.join().unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::reader::Reader;
 use super::write::{Down as Form, Writer, answer_head};
 use crate::policy::{Reason, Tier};
 use crate::router::client::{ClientConnection, Down, Up};
-use crate::router::entry::Entry;
+use crate::router::entry::LogEntry;
 use crate::router::limits::Held;
 use crate::router::message::{Answer, Length, Piece, Request};
 use crate::router::proxy::{self, End};
@@ -114,21 +114,21 @@ pub(in crate::router) async fn serve(worker: &Worker, place: &ClientConnection, 
                 if worker.still(place) {
                     continue;
                 }
-                Head::End
+                NextHead::End
             }
         };
         let stays = match first {
-            Head::End => break,
-            Head::Bad(bad) => {
+            NextHead::End => break,
+            NextHead::Bad(bad) => {
                 refuse(worker, place, &bad, &mut reader, &mut writer).await;
                 false
             }
-            Head::Full => {
+            NextHead::Full => {
                 let bad = Malformed { status: 503, reason: Some(Reason::RouterFull), ..Malformed::default() };
                 refuse(worker, place, &bad, &mut reader, &mut writer).await;
                 false
             }
-            Head::Whole(request, stays, held) => {
+            NextHead::Whole(request, stays, held) => {
                 let next = one(worker, place, *request, stays, &mut reader, &mut writer).await;
                 drop(held);
                 clean = next != Next::Broken;
@@ -153,7 +153,7 @@ enum Next {
     Broken,
 }
 
-enum Head {
+enum NextHead {
     /// A request, and whether the connection can serve another one after it.
     Whole(Box<Request>, bool, Option<Held>),
     Bad(Malformed),
@@ -161,7 +161,7 @@ enum Head {
     End,
 }
 
-async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
+async fn next_head(worker: &Worker, reader: &mut Reader) -> NextHead {
     let mut scanned = 0;
     let mut held: Option<Held> = None;
     let mut until: Option<tokio::time::Instant> = None;
@@ -176,15 +176,15 @@ async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
             match parse_request(reader.bytes(), &mut scanned) {
                 Parsed::Whole(request, size, stays) => {
                     reader.consume(size);
-                    return Head::Whole(request, stays, held);
+                    return NextHead::Whole(request, stays, held);
                 }
-                Parsed::Malformed(bad) => return Head::Bad(bad),
+                Parsed::Malformed(bad) => return NextHead::Bad(bad),
                 Parsed::More => {}
             }
         }
         let have = reader.bytes().len();
         if have >= worker.shared.request_head {
-            return Head::Bad(Malformed { status: 400, ..Malformed::default() });
+            return NextHead::Bad(Malformed { status: 400, ..Malformed::default() });
         }
         if have > SMALL {
             let fits = if let Some(held) = &mut held {
@@ -194,7 +194,7 @@ async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
                 held.is_some()
             };
             if !fits {
-                return Head::Full;
+                return NextHead::Full;
             }
         }
         let patience = match until {
@@ -208,11 +208,11 @@ async fn next_head(worker: &Worker, reader: &mut Reader) -> Head {
         match reader.fill(patience).await {
             Ok(true) => {}
             // A client that leaves before a request is not logged.
-            Ok(false) | Err(_) if reader.bytes().is_empty() => return Head::End,
+            Ok(false) | Err(_) if reader.bytes().is_empty() => return NextHead::End,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Head::Bad(Malformed { status: 408, ..Malformed::default() });
+                return NextHead::Bad(Malformed { status: 408, ..Malformed::default() });
             }
-            Ok(false) | Err(_) => return Head::Bad(Malformed { status: 400, ..Malformed::default() }),
+            Ok(false) | Err(_) => return NextHead::Bad(Malformed { status: 400, ..Malformed::default() }),
         }
     }
 }
@@ -296,8 +296,8 @@ async fn refuse(worker: &Worker, place: &ClientConnection, bad: &Malformed, read
     entry.write(&worker.shared);
 }
 
-fn entry(place: &ClientConnection, start: Instant) -> Entry {
-    Entry::new(if place.tier == Tier::Inspected { Tier::Inspected } else { Tier::Http }, place.port, start)
+fn entry(place: &ClientConnection, start: Instant) -> LogEntry {
+    LogEntry::new(if place.tier == Tier::Inspected { Tier::Inspected } else { Tier::Http }, place.port, start)
 }
 
 /// Closes our side, and reads for a while what still arrives: closing with unread bytes would discard the response.

@@ -115,7 +115,7 @@ fn file(policy: Policy) -> PolicyFile {
         own_networks: vec!["10.89.0.0/29".parse().unwrap()],
         upstream_dns: vec!["169.254.1.1".parse().unwrap()],
         log_query: false,
-        limits: Limits::default(),
+        limits: RouterLimits::default(),
         ca_scopes: Vec::new(),
         tcp: Vec::new(),
         policy,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{App, Kind, One};
+use super::{App, One, SecretKind};
 use crate::policy::{HostPattern, PathGlob};
 use crate::router::credential::sigv4::{Keys, Pair};
 
@@ -76,7 +76,7 @@ impl From<Masked> for One {
     fn from(entry: Masked) -> Self {
         let Masked { name, hosts, methods, paths, allow_foreign: foreign, surrogate, value, headers } = entry;
         let headers = headers.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Self { name, hosts, methods, paths, foreign, headers, kind: Kind::Masked(Pair { surrogate, value }) }
+        Self { name, hosts, methods, paths, foreign, headers, kind: SecretKind::Masked(Pair { surrogate, value }) }
     }
 }
 
@@ -84,7 +84,7 @@ impl From<Aws> for One {
     fn from(entry: Aws) -> Self {
         let Aws { name, hosts, methods, paths, allow_foreign: foreign, .. } = entry;
         let (id, secret) = (entry.access_key_id.into(), entry.secret_access_key.into());
-        let kind = Kind::Aws(Keys { id, secret, token: entry.session_token.map(Pair::from) });
+        let kind = SecretKind::Aws(Keys { id, secret, token: entry.session_token.map(Pair::from) });
         Self { name, hosts, methods, paths, foreign, headers: Vec::new(), kind }
     }
 }
@@ -92,7 +92,7 @@ impl From<Aws> for One {
 impl From<Github> for One {
     fn from(entry: Github) -> Self {
         let Github { name, hosts, methods, paths, allow_foreign: foreign, .. } = entry;
-        let kind = Kind::Github(App {
+        let kind = SecretKind::Github(App {
             surrogate: entry.surrogate,
             issuer: entry.app_id,
             installation: entry.installation_id,

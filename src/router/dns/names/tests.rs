@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::policy::{HostName, HostPattern, Policy, Rule, RuleSet};
-use crate::router::policy_file::{FORMAT, Limits, Listen};
+use crate::router::policy_file::{FORMAT, Listen, RouterLimits};
 use crate::source::Place;
 
 fn rule(id: &str, pattern: HostPattern) -> Rule {
@@ -35,7 +35,7 @@ pub(in crate::router::dns) fn names() -> PolicyNames {
         own_networks: Vec::new(),
         upstream_dns: Vec::new(),
         log_query: false,
-        limits: Limits::default(),
+        limits: RouterLimits::default(),
         ca_scopes: Vec::new(),
         tcp: Vec::new(),
         policy,
@@ -55,7 +55,7 @@ pub(in crate::router::dns) fn query(labels: &[&[u8]], kind: u16) -> Vec<u8> {
     bytes
 }
 
-fn ask(bytes: &[u8]) -> (Message, Option<Refused>) {
+fn ask(bytes: &[u8]) -> (Message, Option<RefusedName>) {
     let answer = names().answer(bytes);
     (Message::from_vec(&answer.bytes.expect("an answer")).unwrap(), answer.refused)
 }

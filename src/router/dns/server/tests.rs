@@ -7,12 +7,12 @@ use tokio::net::TcpSocket;
 use super::super::names::tests::{names, query};
 use super::*;
 
-type Said = Arc<Mutex<Vec<Refused>>>;
+type Said = Arc<Mutex<Vec<RefusedName>>>;
 
 fn sink() -> (Arc<Sink>, Said) {
     let said = Said::default();
     let to = Arc::clone(&said);
-    (Arc::new(move |line: &Refused| to.lock().unwrap().push(line.clone())), said)
+    (Arc::new(move |line: &RefusedName| to.lock().unwrap().push(line.clone())), said)
 }
 
 async fn start(agent: Ipv4Addr) -> (SocketAddr, SocketAddr, Said) {
