@@ -86,11 +86,11 @@ fn run(file: &PodFile, paths: &Paths, gated: bool) -> Result<(), String> {
     let listeners = shared(&runtime, listeners)?;
     let (plan, socket, lent) = (file.plan.clone(), paths.router.clone(), listeners.clone());
     // The thread that speaks to the router also listens on what a new policy adds. It gets no bytes of the agent.
-    let lends = Permitted { listen: true, connect: Some(Vec::new()), ..Permitted::default() };
+    let may_listen = Permitted { listen: true, connect: Some(Vec::new()), ..Permitted::default() };
     let (confined, confining) = std::sync::mpsc::channel();
     let lender = std::thread::Builder::new().name("hand-over".to_owned());
     let lender = lender.spawn(move || {
-        let done = give_up(CapabilitySet::NET_BIND_SERVICE, &lends);
+        let done = give_up(CapabilitySet::NET_BIND_SERVICE, &may_listen);
         let goes_on = done.is_ok();
         if confined.send(done).is_ok() && goes_on {
             hand_over(&socket, &plan, &lent, &handed);
