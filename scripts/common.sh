@@ -28,6 +28,15 @@ static_router() {
     cargo rustc --quiet --locked "$@" --bin sandboxc-router -- -C target-feature=+crt-static
 }
 
+# with_static_router TEST: builds a test and then, in place of cargo's own router, the static one that people get. Prints the test's program:
+# `cargo test` would put its own router back (without building anything anew).
+with_static_router() {
+    local built
+    built=$(cargo test --quiet --locked --no-run --message-format=json-render-diagnostics --test "$1") || return
+    static_router || return
+    sed -n -E 's|.*"executable":"([^"]*/'"$1"'-[0-9a-f]+)".*|\1|p' <<<"$built" | tail -n 1
+}
+
 # Whether this host's own podman is good enough: rootless, 5.4 or newer.
 fit_podman() {
     [ "$(id -u)" != 0 ] && command -v podman >/dev/null || return 1

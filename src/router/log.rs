@@ -11,6 +11,12 @@ use serde::{Serialize, Serializer};
 
 use crate::policy::{Reason, RuleId};
 
+/// How long lines are collected after others were written: a busy router writes many at once.
+const COLLECT: Duration = Duration::from_millis(10);
+
+/// The maximum size of a write, which a pipe accepts as a whole (pipe(7), `PIPE_BUF`).
+const AT_ONCE: usize = 4096;
+
 /// How many lines are kept that cannot be written yet.
 const MOST: usize = 4 << 20;
 
@@ -156,11 +162,14 @@ impl Log {
         let writer = log.clone();
         let thread = std::thread::spawn(move || {
             while let Some(batch) = writer.0.next() {
-                // The reader may be gone; a lost line does not change a decision.
-                for line in batch.split_inclusive(|byte| *byte == b'\n') {
-                    let _ = out.write_all(line);
+                let mut rest = batch.as_slice();
+                while !rest.is_empty() {
+                    let (lines, after) = rest.split_at(whole_lines(rest));
+                    // The reader may be gone; a lost line does not change a decision.
+                    let _ = out.write_all(lines).and_then(|()| out.flush());
+                    rest = after;
                 }
-                let _ = out.flush();
+                writer.0.collect();
             }
         });
         (log, thread)
@@ -193,7 +202,20 @@ impl Log {
     }
 }
 
+/// The length of as many lines as fit into a write, and of one at least.
+fn whole_lines(text: &[u8]) -> usize {
+    let start = text.get(..AT_ONCE).unwrap_or(text);
+    let end = memchr::memrchr(b'\n', start).or_else(|| memchr::memchr(b'\n', text));
+    end.map_or(text.len(), |end| end + 1)
+}
+
 impl Shared {
+    /// Lets lines collect for a moment, unless the log ends.
+    fn collect(&self) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.more.wait_timeout_while(waiting, COLLECT, |waiting| !waiting.ended));
+    }
+
     /// The next lines; `None` at the end.
     fn next(&self) -> Option<Vec<u8>> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -285,6 +307,16 @@ mod tests {
     fn the_longest_line_fits_into_a_pipe() {
         let (host, path) = (vec![b'"'; 255], vec![b'\\'; 5000]);
         assert!(serde_json::to_string(&line(&host, &[b'M'; 32], &path, &path)).unwrap().len() < 4095);
+    }
+
+    #[test]
+    fn a_write_is_whole_lines_and_fits_into_a_pipe() {
+        let text = [[b'a'; 999], [b'\n'; 999]].concat();
+        assert_eq!(whole_lines(&text), text.len());
+        let line = [&[b'a'; 999][..], b"\n"].concat();
+        assert_eq!(whole_lines(&line.repeat(9)), 4000);
+        assert_eq!(whole_lines(&[&[b'a'; 5000][..], b"\nb\n"].concat()), 5001, "too long, but a line still");
+        assert_eq!(whole_lines(b"no end"), 6);
     }
 
     #[test]

@@ -14,10 +14,16 @@ use tokio_rustls::{client, server};
 /// The maximum size of a read.
 pub(super) const READ_SIZE: usize = 16 << 10;
 
+/// How much is read at once from below TLS, whose library asks for 4 KB at a time.
+const READ_AHEAD: usize = 32 << 10;
+
 thread_local! {
     /// The buffer for reads. There is one for each thread instead of one for each connection, so that idle connections
     /// need no memory.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into_boxed_slice());
+
+    /// The same for reads from below TLS.
+    static AHEAD: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_AHEAD].into_boxed_slice());
 }
 
 /// A connection.
@@ -28,10 +34,10 @@ pub(super) enum Stream {
     /// TLS that the router terminates.
     Inspected(Box<server::TlsStream<Rewind>>),
     /// TLS to a host.
-    Upstream(Box<client::TlsStream<TcpStream>>),
+    Upstream(Box<client::TlsStream<Rewind>>),
 }
 
-/// TCP whose first bytes have already been read and are read again.
+/// TCP of which some bytes have already been read and are read again.
 #[derive(Debug)]
 pub(super) struct Rewind {
     first: Bytes,
@@ -55,7 +61,20 @@ impl Rewind {
 impl AsyncRead for Rewind {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.first.is_empty() {
-            return Pin::new(&mut self.tcp).poll_read(cx, buf);
+            if buf.remaining() >= READ_SIZE {
+                return Pin::new(&mut self.tcp).poll_read(cx, buf);
+            }
+            return AHEAD.with(|ahead| {
+                let Ok(mut ahead) = ahead.try_borrow_mut() else { return Poll::Ready(Err(busy())) };
+                let mut read = ReadBuf::new(&mut ahead);
+                ready!(Pin::new(&mut self.tcp).poll_read(cx, &mut read))?;
+                let (now, later) = read.filled().split_at(read.filled().len().min(buf.remaining()));
+                buf.put_slice(now);
+                if !later.is_empty() {
+                    self.first = Bytes::copy_from_slice(later);
+                }
+                Poll::Ready(Ok(()))
+            });
         }
         let count = self.first.len().min(buf.remaining());
         buf.put_slice(&self.first.split_to(count));

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use super::dns::ResolveError;
 use super::http1::{Reader, Writer};
 use super::live::Live;
-use super::stream::{Handle, Stream};
+use super::stream::{Handle, Rewind, Stream};
 use crate::policy::{HostName, Reason};
 
 /// How long a host may take to accept a connection, and to finish its handshake.
@@ -31,8 +31,8 @@ const MOST_ADDRESSES: usize = 5;
 const KEPT: Duration = Duration::from_secs(4);
 
 /// How many connections a thread keeps for one host, and in total.
-const KEPT_FOR_ONE: usize = 64;
-const KEPT_IN_ALL: usize = 256;
+const KEPT_FOR_ONE: usize = 512;
+const KEPT_IN_ALL: usize = 1024;
 
 /// The destination of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -196,7 +196,7 @@ impl Dialer {
                 Err(Handshake::Failed(unreached)) => return Err(unreached),
             }
         } else {
-            Stream::Plain(super::stream::Rewind::new(Bytes::new(), tcp))
+            Stream::Plain(Rewind::new(Bytes::new(), tcp))
         };
         let handle = Handle::new(stream);
         let silence = live.file.limits.silence();
@@ -262,7 +262,9 @@ impl Dialer {
             Host::Address(address) => Some(ServerName::from(IpAddr::V4(*address))),
         };
         let Some(name) = name else { return Err(failed(Reason::UpstreamFailed, String::new())) };
-        let shaken = timeout(PATIENCE, TlsConnector::from(Arc::clone(config)).connect(name, tcp)).await;
+        let shaken =
+            timeout(PATIENCE, TlsConnector::from(Arc::clone(config)).connect(name, Rewind::new(Bytes::new(), tcp)))
+                .await;
         let error = match shaken {
             Ok(Ok(stream)) => {
                 let protocol = stream.get_ref().1.alpn_protocol();

@@ -80,9 +80,9 @@ impl Worker {
 
 /// Whether a policy allows a request.
 fn allowed(place: &ClientConnection, entry: &LogEntry, upgrade: bool) -> impl Fn(&Live) -> bool + use<> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (host, method, target, port) = (text(&entry.host), text(&entry.method), text(&entry.target), place.port);
+    let (host, method, target, port) = (entry.host.clone(), entry.method.clone(), entry.target.clone(), place.port);
     move |live| {
+        let [host, method, target] = [&host, &method, &target].map(|bytes| String::from_utf8_lossy(bytes));
         let (policy, call) = (&live.file.policy, HttpRequest { method: &method, target: &target });
         let decision = match upgrade {
             true => policy.decide_upgrade(&host, port, &call, Upgrade::Websocket),

@@ -30,7 +30,7 @@ fn without_what_it_enforces_it_does_not_start() {
     let world = World::start(super::masking::policy());
     let whole = world.directory();
     let run = |policy: &std::path::Path, secrets: &std::path::Path| {
-        let output = Command::new(env!("CARGO_BIN_EXE_sandboxc-router"))
+        let output = Command::new(super::world::program())
             .arg("router")
             .args([policy, secrets])
             .stdin(std::process::Stdio::null())

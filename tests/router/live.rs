@@ -66,7 +66,7 @@ fn a_new_policy_holds_within_a_second_and_ends_what_it_does_not_allow() {
 fn a_file_that_is_no_policy_changes_nothing_and_is_told() {
     let world = World::start(super::policy());
     let good = fs::read_to_string(world.path("router/policy.json")).unwrap();
-    for (number, bad) in ["", "{", "{\"format\": 2}", &good.replace("\"allow\"", "\"alow\"")].into_iter().enumerate() {
+    for (number, bad) in ["", "{", "{\"format\": 1}", &good.replace("\"allow\"", "\"alow\"")].into_iter().enumerate() {
         replace(&world, bad.as_bytes());
         world.wait("the complaint", || world.read("err").matches("kept the old policy").count() == number + 1);
         assert!(exchange(&world, 443, &hello("api.example.com")).starts_with(b"here is"), "{bad:.40}");

@@ -107,12 +107,12 @@ fn binary_bodies_keep_every_byte() {
 fn a_reason_phrase_is_the_standard_one() {
     let world = shared();
     // The host says `Own`, which could be a value as well.
-    assert!(answer(world, "/status/404", &[]).starts_with("HTTP/1.1 404 Not Found\r\n"));
+    assert!(answer(world, "/status/410", &[]).starts_with("HTTP/1.1 410 Gone\r\n"));
     assert!(answer(world, "/status/299", &[]).starts_with("HTTP/1.1 299 \r\n"));
     // Where nothing is cleared, it passes.
     let open = super::inspected::shared();
-    let passed = https(open, "open.secure.test", super::wire::get("open.secure.test", "/status/404"));
-    assert!(passed.starts_with("HTTP/1.1 404 Own\r\n"), "{passed}");
+    let passed = https(open, "open.secure.test", super::wire::get("open.secure.test", "/status/410"));
+    assert!(passed.starts_with("HTTP/1.1 410 Own\r\n"), "{passed}");
 }
 
 #[test]

@@ -6,14 +6,15 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use sandboxc::router::pod_file::PodFile;
+use sandboxc::router::policy_file::FORMAT;
 
 use super::wire::Wire;
-use super::world::World;
+use super::world::{World, program};
 use super::{policy, shared};
 
 /// Runs a mode in the namespace of the agent's pod, or of the router's.
 fn run(world: &World, inside: bool, args: &[&str]) -> Output {
-    let run = || Command::new(env!("CARGO_BIN_EXE_sandboxc-router")).args(args).stdin(Stdio::null()).output().unwrap();
+    let run = || Command::new(program()).args(args).stdin(Stdio::null()).output().unwrap();
     if inside { world.as_agent(run) } else { world.as_router(run) }
 }
 
@@ -44,7 +45,7 @@ fn the_gate_opens_in_its_own_pod_and_for_its_own_plan_alone() {
         (true, |file| file.agent = [10, 99, 99, 99].into(), "instead of 10.99.99.99"),
         (true, |file| file.internal = "10.99.99.0/29".parse().unwrap(), "route out of 10.99.99.0/29"),
         (true, |file| file.plan = "ffffffffffff".into(), "serves plan"),
-        (true, |file| file.format = 2, "format 2"),
+        (true, |file| file.format = FORMAT + 1, "this program reads format"),
     ] {
         let shut = gate(world, inside, change);
         assert!(shut.status.code() == Some(1) && said(&shut).contains(why), "{why}: {}", said(&shut));
@@ -115,7 +116,7 @@ fn without_a_router_that_takes_them_connections_go_over_tcp() {
     });
     let (pod, nowhere) = (pod.path().to_str().unwrap(), "/nowhere/router");
     let mut child = world.as_agent(|| {
-        Command::new(env!("CARGO_BIN_EXE_sandboxc-router"))
+        Command::new(program())
             .args(["forward", "--gate", pod, nowhere])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -141,10 +142,10 @@ fn without_a_router_that_takes_them_connections_go_over_tcp() {
 
 #[test]
 fn the_program_says_what_it_is_and_what_it_can() {
-    let run = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_sandboxc-router")).args(args).output().unwrap();
+    let run = |args: &[&str]| Command::new(program()).args(args).output().unwrap();
     let version = run(&["version"]);
     assert!(version.status.success());
-    assert!(String::from_utf8_lossy(&version.stdout).contains("policy format 1"));
+    assert!(String::from_utf8_lossy(&version.stdout).contains(&format!("policy format {FORMAT}")));
     for args in [&[][..], &["no-such-mode"], &["router", "one"], &["gate", "--gate", "x"], &["forward", "--gate", "x"]]
     {
         let output = run(args);
