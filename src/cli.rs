@@ -12,6 +12,7 @@ mod explain;
 mod find;
 mod gc;
 mod image;
+mod init;
 mod install;
 mod log;
 mod logs;
@@ -54,6 +55,11 @@ enum Command {
     Exec(exec::ExecArgs),
     /// Open a shell in a running sandbox: `exec --tty SESSION -- sh`
     Shell(exec::ShellArgs),
+    /// Write a config for this repo, with a comment on every entry
+    Init(init::InitArgs),
+    /// Show what `init` can copy
+    #[command(subcommand)]
+    Preset(init::PresetCommand),
     /// Check the repo and server config and print every error with its position
     Validate(validate::ValidateArgs),
     /// Show whether a URL or HOST:PORT is allowed, by which rule, and where that rule is
@@ -163,6 +169,8 @@ fn dispatch(command: Command) -> u8 {
         Command::Agent(args) => run::agent(args),
         Command::Exec(args) => exec::exec(&args),
         Command::Shell(args) => exec::shell(args),
+        Command::Init(args) => init::init(&args),
+        Command::Preset(command) => init::preset(&command),
         Command::Validate(args) => validate::validate(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Diff(args) => diff::diff(&args),

@@ -27,10 +27,12 @@ mod home;
 mod limits;
 mod lint;
 mod load;
+mod lockfile;
 mod lookup;
 mod mounts;
 mod network;
 mod overrides;
+mod preset;
 mod private;
 mod protect;
 mod read;
@@ -55,9 +57,12 @@ pub use expectation::{Expectation, Expectations};
 pub use frozen::{Frozen, FrozenError, FrozenFile};
 pub use home::{SHARED_HOME, private_home};
 pub use load::{DEFAULT_ALLOW_FILE, entry_path, load, read_secrets};
+pub use lockfile::{Mentions, decided_by_tool, hosts_of_lock_file, hosts_of_tool, lock_files};
 pub use overrides::OVERRIDES;
+pub use preset::{Preset, PresetCredential, PresetEntry};
 pub use resolved::*;
 pub use secret::{AwsKeys, Secret, SecretRef, SecretRefs, SecretValues, Secrets};
+pub use suggest::nearest;
 pub use value::survives_podman;
 
 /// The directory in a repo for its config.

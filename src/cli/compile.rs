@@ -79,7 +79,9 @@ pub(super) fn words(given: &[String], resolved: &Resolved) -> Result<Vec<String>
         false => given.to_vec(),
     };
     if words.is_empty() {
-        return Err(Failure::usage("no command: add one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
+        return Err(Failure::usage(
+            "no command: add one after `--`, set `command:` in .sandboxc/sandbox.yaml, or write a config with `sandboxc init --preset NAME`",
+        ));
     }
     Ok(words)
 }

@@ -178,7 +178,9 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
         false => args.command.clone(),
     };
     if words.is_empty() {
-        return Err(Failure::usage("no command: add one after `--`, or set `command:` in .sandboxc/sandbox.yaml"));
+        return Err(Failure::usage(
+            "no command: add one after `--`, set `command:` in .sandboxc/sandbox.yaml, or write a config with `sandboxc init --preset NAME`",
+        ));
     }
     let session = match &args.session {
         Some(session) => session.clone(),

@@ -16,11 +16,12 @@ pub fn add_to_allow(text: &str, entries: &[String]) -> Option<String> {
     let mut findings = Diagnostics::new();
     let root = yaml::read(file, text, &mut findings).filter(|_| !findings.has_errors())?;
     let network = child(&root, "network");
+    let network_key = key_end(&root, "network");
     let allow = network.and_then(|network| child(network, "allow"));
     let (at, added) = match (network, allow) {
-        (_, Some(allow)) => in_list(text, allow, entries)?,
-        (Some(network), None) => in_network(text, network, entries)?,
-        (None, None) => {
+        (Some(network), Some(allow)) => in_list(text, allow, key_end(network, "allow")?, entries)?,
+        (Some(network), None) => in_network(text, network, network_key?, entries)?,
+        (None, _) => {
             let root_is_block = matches!(root.kind, Kind::Map(_)) && !text.get(root.span.start..)?.starts_with('{');
             if !root_is_block {
                 return None;
@@ -40,12 +41,20 @@ fn child<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
     }
 }
 
+/// Where the key ends.
+fn key_end(node: &Node, key: &str) -> Option<usize> {
+    match &node.kind {
+        Kind::Map(entries) => entries.iter().find(|(name, _)| name.text == key).map(|(name, _)| name.span.end),
+        _ => None,
+    }
+}
+
 fn block(indent: &str, entries: &[String]) -> String {
     entries.iter().map(|entry| format!("{indent}- {entry}\n")).collect()
 }
 
 /// Where to add to an existing value of `allow`, and what.
-fn in_list(text: &str, allow: &Node, entries: &[String]) -> Option<(usize, String)> {
+fn in_list(text: &str, allow: &Node, key_end: usize, entries: &[String]) -> Option<(usize, String)> {
     let is_flow = text.get(allow.span.start..)?.starts_with(['[', '{']);
     match &allow.kind {
         Kind::Seq(items) if is_flow => {
@@ -71,13 +80,13 @@ fn in_list(text: &str, allow: &Node, entries: &[String]) -> Option<(usize, Strin
             Some((end, format!("{line}{}", block(indent, entries))))
         }
         // Nothing after the colon.
-        Kind::Null if allow.raw.is_empty() => after_key(text, allow.span.start, entries),
+        Kind::Null if allow.span.start == allow.span.end => after_key(text, key_end, entries),
         _ => None,
     }
 }
 
 /// Where to add `allow` in a `network` that has none.
-fn in_network(text: &str, network: &Node, entries: &[String]) -> Option<(usize, String)> {
+fn in_network(text: &str, network: &Node, key_end: usize, entries: &[String]) -> Option<(usize, String)> {
     match &network.kind {
         Kind::Map(keys) if text.get(network.span.start..)?.starts_with('{') => {
             let comma = if keys.is_empty() { "" } else { ", " };
@@ -89,8 +98,8 @@ fn in_network(text: &str, network: &Node, entries: &[String]) -> Option<(usize, 
             let indent = text.get(start..key.span.start).filter(|indent| indent.trim().is_empty())?;
             Some((start, format!("{indent}allow:\n{}", block(&format!("{indent}  "), entries))))
         }
-        Kind::Null if network.raw.is_empty() => {
-            let end = line_end(text, network.span.start);
+        Kind::Null if network.span.start == network.span.end => {
+            let end = line_end(text, key_end);
             let line = if text.get(..end)?.ends_with('\n') { "" } else { "\n" };
             Some((end, format!("{line}  allow:\n{}", block("    ", entries))))
         }
@@ -99,16 +108,14 @@ fn in_network(text: &str, network: &Node, entries: &[String]) -> Option<(usize, 
 }
 
 /// Below a key without a value, indented further than the key.
-fn after_key(text: &str, at: usize, entries: &[String]) -> Option<(usize, String)> {
-    let before = text.get(..at)?.trim_end();
-    let start = before.rfind('\n').map_or(0, |at| at + 1);
-    let line = before.get(start..)?;
+fn after_key(text: &str, key_end: usize, entries: &[String]) -> Option<(usize, String)> {
+    let start = text.get(..key_end)?.rfind('\n').map_or(0, |at| at + 1);
+    let line = text.get(start..)?;
     let indent: String = line.chars().take_while(|c| *c == ' ').collect();
-    let end = line_end(text, before.len());
+    let end = line_end(text, key_end);
     let newline = if text.get(..end)?.ends_with('\n') { "" } else { "\n" };
-    line.trim_start()
-        .starts_with("allow:")
-        .then(|| (end, format!("{newline}{}", block(&format!("{indent}  "), entries))))
+    let added = format!("{newline}{}", block(&format!("{indent}  "), entries));
+    line.trim_start().starts_with("allow:").then_some((end, added))
 }
 
 /// The white space before the dash of a list's item.

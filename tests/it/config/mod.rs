@@ -7,6 +7,7 @@ mod disk;
 mod explain;
 pub mod fixtures;
 mod git;
+mod init;
 mod logs;
 mod ports;
 mod property;
