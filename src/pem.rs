@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 /// A block of PEM whose content does not match its label.
@@ -32,6 +33,59 @@ pub fn certificates(text: &[u8]) -> impl Iterator<Item = Result<Vec<u8>, Damaged
         Ok(der) if is_one_sequence(&der) => Ok(der.to_vec()),
         _ => Err(Damaged),
     })
+}
+
+/// Describes each certificate of a bundle: its subject and the SHA-256 of its DER, as `openssl x509 -fingerprint` shows
+/// it without colons.
+pub fn described(text: &str) -> Vec<String> {
+    let describe = |der: Vec<u8>| {
+        let hash: String = Sha256::digest(&der).iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{}, sha256 {hash}", subject(&der).unwrap_or_else(|| "no subject".to_owned()))
+    };
+    certificates(text.as_bytes()).flatten().map(describe).collect()
+}
+
+/// The names in a certificate's subject (RFC 5280 4.1): country, organization, unit and common name.
+fn subject(der: &[u8]) -> Option<String> {
+    let (_, certificate, _) = part(der)?;
+    let (_, mut rest, _) = part(certificate)?;
+    // The version is optional. Then: serial number, algorithm, issuer, validity, subject.
+    let skipped = if rest.first() == Some(&0xa0) { 5 } else { 4 };
+    for _ in 0..skipped {
+        rest = part(rest)?.2;
+    }
+    let (_, mut names, _) = part(rest)?;
+    let mut words = Vec::new();
+    while let Some((_, set, after)) = part(names) {
+        names = after;
+        let (_, pair, _) = part(set)?;
+        let (_, kind, value) = part(pair)?;
+        let word = match kind {
+            [0x55, 4, 3] => "CN",
+            [0x55, 4, 6] => "C",
+            [0x55, 4, 10] => "O",
+            [0x55, 4, 11] => "OU",
+            _ => continue,
+        };
+        let (_, text, _) = part(value)?;
+        words.push(format!("{word}={}", String::from_utf8_lossy(text)));
+    }
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// The first element of DER: tag, content, and what follows.
+fn part(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = der.split_first()?;
+    let (&first, rest) = rest.split_first()?;
+    let (length, rest) = match usize::from(first) {
+        short if short < 0x80 => (short, rest),
+        long => {
+            let (digits, rest) = rest.split_at_checked(long & 0x7f).filter(|(digits, _)| digits.len() <= 4)?;
+            (digits.iter().fold(0, |sum, &digit| sum << 8 | usize::from(digit)), rest)
+        }
+    };
+    let (content, after) = rest.split_at_checked(length)?;
+    Some((tag, content, after))
 }
 
 /// Returns the first RSA private key as PKCS#8 PEM, converted from PKCS#1 if necessary (RFC 8017 A.1.2, RFC 5208 5).

@@ -6,6 +6,7 @@
 
 mod agent;
 mod diff;
+mod fact;
 mod grant;
 mod inspected;
 mod name;
@@ -14,17 +15,19 @@ pub mod pod;
 mod route;
 pub mod trust;
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 use crate::config::Resolved;
-use crate::policy::Policy;
+use crate::policy::{Effective, Policy};
 use crate::source::Sourced;
 
 pub use agent::Command;
 pub use diff::{Difference, Direction, Side, diff};
+pub use fact::Fact;
 pub use grant::{Grant, GrantKind};
 pub use inspected::{Keeper, MaterialStore, Materials, Origin, Part, ca_scopes, surrogates};
 pub use name::{Names, SESSION_LABEL, config_hash, runner_hash, session_is_valid};
@@ -93,8 +96,14 @@ pub struct Plan {
     pub secret_variables: Vec<String>,
     /// The schedule, if there is one.
     pub schedule: Option<Sourced<String>>,
-    /// Every permission with its place, sorted.
+    /// Every permission with its place, sorted, except for those of `egress`.
     pub grants: Vec<Grant>,
+    /// What the policy permits for each host; empty if the network sandbox is off.
+    pub egress: Vec<Effective>,
+    /// What else a reviewer wants to know, sorted.
+    pub facts: Vec<Fact>,
+    /// The label of each file that decides, and its SHA-256. There is none for a file with literal secrets.
+    pub inputs: BTreeMap<String, Option<String>>,
     /// Whether processes in the agent's pod may create user namespaces.
     pub user_namespaces: bool,
 }
@@ -186,6 +195,9 @@ pub fn plan(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
         network,
         router,
         grants: grant::grants(resolved, &agent),
+        egress: if resolved.sandbox_enabled.value { resolved.policy.effective() } else { Vec::new() },
+        facts: fact::facts(resolved, &agent, command),
+        inputs: resolved.inputs.clone(),
         agent: agent_pod,
         policy: resolved.policy.clone(),
         materials,

@@ -8,6 +8,7 @@ mod compare;
 mod credential;
 mod decide;
 mod decision;
+mod effective;
 mod git;
 mod host;
 mod inspect;
@@ -22,6 +23,7 @@ pub use address::{AddressGuard, NEVER, PLATFORM, SPECIAL, is_special, subtract, 
 pub use compare::{Affected, Change, Effect, compare};
 pub use credential::{AwsVariables, Credential, CredentialKind};
 pub use decision::{Decision, Inspection, Reason, Tier, Verdict};
+pub use effective::{Deciding, Effective};
 pub use git::{GitRequest, GitRule, GitService, PushedRef, RefGlob, RepositoryGlob};
 pub use host::{EVERY_NAME, HostError, HostName, HostPattern, WEB_PORTS, parse_pattern};
 pub use path::{PathError, PathGlob, canonical};

@@ -3,6 +3,7 @@
 //! Turns byte offsets into `file:line:column`, and keeps a value together with the place that gave it. Depends on
 //! nothing else in this crate.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -113,6 +114,8 @@ pub struct SourceFile {
     chars_before: Vec<usize>,
     /// What is never shown: values of secrets.
     hidden: Vec<Range<usize>>,
+    /// The SHA-256 of the file's bytes, in hexadecimal digits.
+    digest: Option<String>,
 }
 
 const BLOCK: usize = 1024;
@@ -177,7 +180,7 @@ impl SourceMap {
             .collect();
         let id = FileId(u32::try_from(self.files.len()).unwrap_or(u32::MAX));
         let (path, label, hidden) = (path.into(), label.into(), Vec::new());
-        self.files.push(SourceFile { path, label, text, line_starts, chars_before, hidden });
+        self.files.push(SourceFile { path, label, text, line_starts, chars_before, hidden, digest: None });
         id
     }
 
@@ -194,6 +197,19 @@ impl SourceMap {
             }
         }
         file.hidden = apart;
+    }
+
+    /// Sets the SHA-256 of a file's bytes.
+    pub fn set_digest(&mut self, file: FileId, digest: String) {
+        if let Some(file) = self.files.get_mut(file.0 as usize) {
+            file.digest = Some(digest);
+        }
+    }
+
+    /// The label of each file and its SHA-256. There is none for a file with secrets, since they could be guessed.
+    pub fn digests(&self) -> BTreeMap<String, Option<String>> {
+        let real = self.files.iter().filter(|file| file.digest.is_some());
+        real.map(|file| (file.label.clone(), file.digest.clone().filter(|_| file.hidden.is_empty()))).collect()
     }
 
     /// The file with this id.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use sha2::{Digest as _, Sha256};
+
 use super::disk::{Disk, missing, words};
 use super::repo_files::RepoFiles;
 use super::sealed;
@@ -197,7 +199,12 @@ pub(super) fn add_text(
     d: &mut Diagnostics,
 ) -> Option<(FileId, String)> {
     match yaml::normalise(bytes) {
-        Ok(text) => Some((sources.add(path, label, text.as_str()), text)),
+        Ok(text) => {
+            let file = sources.add(path, label, text.as_str());
+            let digest = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            sources.set_digest(file, digest);
+            Some((file, text))
+        }
         Err(error) => {
             let yaml::NotUtf8 { offset, byte, lossy } = error;
             let file = sources.add(path, label, lossy);

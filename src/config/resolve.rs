@@ -3,6 +3,7 @@
 //! Lists of the server file (its own `network`, `defaults`, the entry in force, the allow file) are combined; single
 //! values of the entry override those of `defaults`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Inputs;
@@ -212,6 +213,8 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         command: repo.command.into_iter().map(sourced).collect(),
         identity: repo.identity.map_or_else(|| Sourced::built_in(Identity::HostUser), |l| sources.sourced(l)),
         workspace: workspace?,
+        env_from: tags_of(&repo.env, sources),
+        inputs: sources.digests(),
         env: repo.env.into_iter().map(|(name, value)| (name, sourced(value))).collect(),
         mounts,
         policy,
@@ -228,6 +231,15 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         environment: std::collections::BTreeMap::new(),
         pool: pool.map_or_else(|| Sourced::built_in(network::POOL), |l| sources.sourced(l)),
     })
+}
+
+/// The tags that give variables their values.
+fn tags_of(env: &BTreeMap<String, Located<String>>, sources: &SourceMap) -> BTreeMap<String, String> {
+    let tag = |(name, value): (&String, &Located<String>)| {
+        let written = sources.file(value.span.file)?.text().get(value.span.start..value.span.end)?;
+        written.starts_with("!env ").then(|| (name.clone(), written.to_owned()))
+    };
+    env.iter().filter_map(tag).collect()
 }
 
 fn lists(repo: &RepoFile, server: &Server, allow_file: &[(usize, Entry)]) -> Lists {

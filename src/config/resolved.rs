@@ -222,6 +222,12 @@ pub struct Resolved {
     pub workspace: Workspace,
     /// The environment.
     pub env: BTreeMap<String, Sourced<String>>,
+    /// The tag of each variable that has one, as it is written.
+    #[serde(skip)]
+    pub env_from: BTreeMap<String, String>,
+    /// The files that decide, with the SHA-256 of each. There is none for a file with literal secrets.
+    #[serde(skip)]
+    pub inputs: BTreeMap<String, Option<String>>,
     /// Additional mounts, sorted by target.
     pub mounts: Vec<ExtraMount>,
     /// Egress.

@@ -81,6 +81,11 @@ pub(super) fn header(plan: &Plan, podman: PodmanVersion, sources: &Sources) -> S
     if plan.network.is_some() {
         text.push_str("# With a bare `kube play`, the forwarder has no limits of its own.\n");
     }
+    let _ = writeln!(text, "#\n# Written by sandboxc {} from:", env!("CARGO_PKG_VERSION"));
+    for (label, digest) in &plan.inputs {
+        let digest = digest.as_deref().unwrap_or("no hash, since it contains secrets");
+        let _ = writeln!(text, "#   {}  {digest}", escaped(label));
+    }
     text.push_str("#\n# Permissions, with the file and line of each:\n");
     for line in permissions(plan).lines() {
         let _ = writeln!(text, "# {line}");

@@ -13,6 +13,7 @@ use crate::plan::pod::{
     Pull, Role, Seccomp, Source,
 };
 use crate::plan::{Grant, GrantKind, Part, Plan};
+use crate::policy::Effective;
 use crate::source::{Place, Sourced};
 use crate::visible::is_hidden;
 
@@ -34,6 +35,18 @@ pub struct Review {
     /// The schedule, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
+    /// The version of sandboxc that wrote it.
+    #[serde(default)]
+    pub sandboxc: String,
+    /// The files that decide, and the SHA-256 of each; null for a file with literal secrets.
+    #[serde(default)]
+    pub inputs: BTreeMap<String, Option<String>>,
+    /// What else a reviewer wants to know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<String>,
+    /// What the policy permits for each host, and which rule decides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<Effective>,
     /// The pods.
     pub pods: Vec<PodReview>,
 }
@@ -146,6 +159,9 @@ pub fn review(plan: &Plan) -> Review {
         secret_variables: _,
         schedule,
         grants: _,
+        egress,
+        facts,
+        inputs,
         user_namespaces: _,
     } = plan;
     Review {
@@ -154,6 +170,10 @@ pub fn review(plan: &Plan) -> Review {
         hash: names.hash.clone(),
         materials: materials.iter().flat_map(|materials| materials.parts.iter().copied()).collect(),
         schedule: schedule.as_ref().map(|schedule| with_place(&schedule.value, &schedule.from)),
+        sandboxc: env!("CARGO_PKG_VERSION").to_owned(),
+        inputs: inputs.clone(),
+        facts: facts.iter().map(|fact| with_place(&format!("{}: {}", fact.about, fact.what), &fact.from)).collect(),
+        egress: egress.clone(),
         pods: plan.pods().map(|pod| self::pod(plan, pod)).collect(),
     }
 }

@@ -16,7 +16,7 @@ pub enum GrantKind {
     Credential,
     /// A host that the router decrypts.
     Decrypted,
-    /// A host that is allowed or denied.
+    /// The ceiling, or that everything is allowed.
     Egress,
     /// A variable.
     Env,
@@ -109,18 +109,11 @@ fn egress(resolved: &Resolved, add: &mut impl FnMut(GrantKind, String, &Place)) 
         add(GrantKind::Egress, "EVERYTHING: the network sandbox is off".to_owned(), &resolved.sandbox_enabled.from);
         return;
     }
-    for rule in resolved.policy.allow.rules() {
-        let named: Vec<String> = rule.covered_ports().iter().map(u16::to_string).collect();
-        let private = if rule.private { " (may be private)" } else { "" };
-        let ports = named.join(" ");
-        let requests = requests(rule.request.as_ref());
-        add(GrantKind::Egress, format!("allow {} {}{private}{requests}", rule.pattern, ports.trim()), &rule.from);
-    }
-    for rule in resolved.policy.deny.rules() {
-        add(GrantKind::Egress, format!("deny {}", rule.pattern), &rule.from);
-    }
     for rule in resolved.policy.ceiling.iter().flat_map(RuleSet::rules) {
-        add(GrantKind::Egress, format!("ceiling {}{}", rule.pattern, requests(rule.request.as_ref())), &rule.from);
+        let ports: Vec<String> = rule.covered_ports().iter().map(u16::to_string).collect();
+        let private = if rule.private { " (may be private)" } else { "" };
+        let what = format!("ceiling {} {}{private}{}", rule.pattern, ports.join(" "), requests(rule.request.as_ref()));
+        add(GrantKind::Egress, what, &rule.from);
     }
     inspected(&resolved.policy, add);
     for credential in &resolved.policy.credentials {
@@ -170,26 +163,10 @@ fn list<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
     words.into_iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// A rule's restrictions on requests, after a colon.
+/// A rule's conditions on requests, after a colon.
 fn requests(rule: Option<&RequestRule>) -> String {
-    let Some(rule) = rule else { return String::new() };
-    let methods = rule.methods.as_ref().map(list);
-    let paths = rule.paths.iter().flatten().map(crate::policy::PathGlob::as_str).collect::<Vec<_>>().join(" ");
-    let body = rule.graphql.as_ref().map(|graphql| {
-        let kinds = [
-            ("queries", &graphql.queries),
-            ("mutations", &graphql.mutations),
-            ("subscriptions", &graphql.subscriptions),
-        ];
-        let said = kinds.into_iter().filter(|(_, fields)| !fields.is_empty());
-        let said: Vec<String> = said.map(|(kind, fields)| format!("{kind} {}", list(fields))).collect();
-        format!("graphql {}", said.join(", "))
-    });
-    let upgrade = (!rule.upgrade.is_empty()).then(|| "WebSockets".to_owned());
-    let headers = (!rule.pass_headers.is_empty()).then(|| format!("headers {}", list(&rule.pass_headers)));
-    let paths = Some(paths).filter(|paths| !paths.is_empty());
-    let parts: Vec<String> = methods.into_iter().chain(paths).chain(body).chain(upgrade).chain(headers).collect();
-    if parts.is_empty() { String::new() } else { format!(": {}", parts.join(" ")) }
+    let words = rule.map(ToString::to_string).filter(|words| !words.is_empty());
+    words.map_or_else(String::new, |words| format!(": {words}"))
 }
 
 fn limits(agent: &Agent, add: &mut impl FnMut(GrantKind, String, &Place)) {

@@ -86,7 +86,7 @@ impl Subject {
         }
     }
 
-    fn owner<'a>(&self, set: &'a super::RuleSet) -> Vec<&'a Rule> {
+    pub(super) fn owner<'a>(&self, set: &'a super::RuleSet) -> Vec<&'a Rule> {
         match self {
             Self::Name(name) => set.owner(name),
             Self::Ip(address) => set.owner_of_ip(*address),

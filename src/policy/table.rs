@@ -89,7 +89,7 @@ impl Policy {
 
 impl Scope {
     /// An example to decide about; `None` for addresses that no rule names.
-    fn target(&self) -> Option<Subject> {
+    pub(super) fn target(&self) -> Option<Subject> {
         match self {
             Self::Below(base) => Some(Subject::Name(HostName::any_below(base))),
             Self::Host(name) => Some(Subject::Name(name.clone())),

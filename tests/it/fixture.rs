@@ -42,6 +42,8 @@ pub fn resolved() -> Resolved {
         identity: Sourced::built_in(Identity::HostUser),
         workspace: Workspace::new("/home/me/src/widgets".into(), "/home/me/src/widgets".into(), Place::built_in()),
         env: BTreeMap::new(),
+        env_from: BTreeMap::new(),
+        inputs: BTreeMap::new(),
         mounts: Vec::new(),
         policy: Policy {
             allow: rules("repo.allow", &["api.example.com", ".example.org", "db.example.net:5432"]),

@@ -10,6 +10,7 @@ mod conformance;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod docs;
+mod effective;
 mod emit;
 mod examples;
 mod fixture;

@@ -300,7 +300,14 @@ manifest() {
 #   CONTAINERS_CONF_OVERRIDE=DIR/containers.conf podman --default-mounts-file=/dev/null kube play …
 # With a bare `kube play`, the forwarder has no limits of its own.
 #
+# Written by sandboxc 0.1.0 from:
+#   .sandboxc/sandbox.yaml  fafce46dc98a0082a031993914655a6556c18f8840b873f3b7cf8adc8e7d7cb3
+#   allowed-hosts  cfdf6650fe8e9f833695e296fffc1b4f37de52e63cf8c11df99e6ed86fa6729e
+#   server.yaml  no hash, since it contains secrets
+#
 # Permissions, with the file and line of each:
+#   app      GH_TOKEN: permissions contents:write issues:write; repositories widgets  (server.yaml:16)
+#   command  claude  (.sandboxc/sandbox.yaml:3)
 #   credential ANTHROPIC_API_KEY for api.anthropic.com (headers x-api-key)  (server.yaml:8)
 #   credential GH_TOKEN for api.github.com github.com (GitHub App, repositories widgets)  (server.yaml:16)
 #   credential artifacts for acme-artifacts.s3.eu-central-1.amazonaws.com (AWS signatures)  (server.yaml:10)
@@ -310,31 +317,23 @@ manifest() {
 #   decrypted api.github.com because of repo.allow[3]  (.sandboxc/sandbox.yaml:11)
 #   decrypted api.github.com because of the credential GH_TOKEN  (server.yaml:16)
 #   decrypted github.com because of the credential GH_TOKEN  (server.yaml:16)
-#   egress   allow acme-artifacts.s3.eu-central-1.amazonaws.com 80 443  (.sandboxc/sandbox.yaml:13)
-#   egress   allow api.anthropic.com 80 443  (.sandboxc/sandbox.yaml:6)
-#   egress   allow api.github.com 80 443: GET HEAD /repos/acme/** /user  (.sandboxc/sandbox.yaml:8)
-#   egress   allow api.github.com 80 443: graphql queries rateLimit repository, mutations addComment  (.sandboxc/sandbox.yaml:11)
-#   egress   allow docs.example.com 80 443  (.sandboxc/sandbox.yaml:14)
-#   egress   allow github.com 80 443  (.sandboxc/sandbox.yaml:7)
-#   env      AWS_CA_BUNDLE  (built in)
-#   env      CARGO_HTTP_CAINFO  (built in)
-#   env      CURL_CA_BUNDLE  (built in)
-#   env      DENO_CERT  (built in)
-#   env      GIT_SSL_CAINFO  (built in)
-#   env      GRPC_DEFAULT_SSL_ROOTS_FILE_PATH  (built in)
-#   env      HOME  (built in)
-#   env      NODE_EXTRA_CA_CERTS  (built in)
-#   env      PIP_CERT  (built in)
-#   env      REQUESTS_CA_BUNDLE  (built in)
-#   env      SSL_CERT_FILE  (built in)
-#   env      SYSTEM_WGETRC  (built in)
+#   egress   allow acme-artifacts.s3.eu-central-1.amazonaws.com 80 by repo.allow[4]  (.sandboxc/sandbox.yaml:13)
+#   egress   allow acme-artifacts.s3.eu-central-1.amazonaws.com 443 decrypted by repo.allow[4]  (.sandboxc/sandbox.yaml:13)
+#   egress   allow api.anthropic.com 80 by repo.allow[0]  (.sandboxc/sandbox.yaml:6)
+#   egress   allow api.anthropic.com 443 decrypted by repo.allow[0]  (.sandboxc/sandbox.yaml:6)
+#   egress   allow api.github.com 80 by repo.allow[2]: GET HEAD, on /repos/acme/** /user  (.sandboxc/sandbox.yaml:8)
+#   egress   allow api.github.com 80 by repo.allow[3]: GraphQL queries rateLimit repository, GraphQL mutations addComment  (.sandboxc/sandbox.yaml:11)
+#   egress   allow api.github.com 443 decrypted by repo.allow[2]: GET HEAD, on /repos/acme/** /user  (.sandboxc/sandbox.yaml:8)
+#   egress   allow api.github.com 443 decrypted by repo.allow[3]: GraphQL queries rateLimit repository, GraphQL mutations addComment  (.sandboxc/sandbox.yaml:11)
+#   egress   allow docs.example.com 80 443 by repo.allow[5]  (.sandboxc/sandbox.yaml:14)
+#   egress   allow github.com 80 by repo.allow[1]  (.sandboxc/sandbox.yaml:7)
+#   egress   allow github.com 443 decrypted by repo.allow[1]  (.sandboxc/sandbox.yaml:7)
+#   env      AWS_CA_BUNDLE; CARGO_HTTP_CAINFO; CURL_CA_BUNDLE; DENO_CERT; GIT_SSL_CAINFO; GRPC_DEFAULT_SSL_ROOTS_FILE_PATH; HOME; NODE_EXTRA_CA_CERTS; PIP_CERT; REQUESTS_CA_BUNDLE; SSL_CERT_FILE; SYSTEM_WGETRC  (built in)
 #   home     volume sandboxc-home-8488efda04db at /home/agent  (built in)
 #   identity host-user: no capabilities  (built in)
-#   image    agent localhost/sandboxc-agent:0.1.0  (built in)
-#   image    router localhost/sandboxc-router:0.1.0  (built in)
-#   mount    /home/me/src/inspect at /home/me/src/inspect, read-write  (built in)
-#   mount    /home/me/src/inspect/.git at /home/me/src/inspect/.git, read-only  (built in)
-#   mount    /home/me/src/inspect/.sandboxc at /home/me/src/inspect/.sandboxc, read-only  (built in)
+#   image    agent localhost/sandboxc-agent:0.1.0; router localhost/sandboxc-router:0.1.0  (built in)
+#   limit    none for timeout memory cpus pids  (built in)
+#   mount    /home/me/src/inspect at /home/me/src/inspect, read-write; /home/me/src/inspect/.git at /home/me/src/inspect/.git, read-only; /home/me/src/inspect/.sandboxc at /home/me/src/inspect/.sandboxc, read-only  (built in)
 #   secret   NPM_CONFIG_LOGLEVEL: the agent gets the value  (server.yaml:6)
 apiVersion: v1
 kind: Pod

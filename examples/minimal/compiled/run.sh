@@ -271,16 +271,21 @@ manifest() {
 #   CONTAINERS_CONF_OVERRIDE=DIR/containers.conf podman --default-mounts-file=/dev/null kube play …
 # With a bare `kube play`, the forwarder has no limits of its own.
 #
+# Written by sandboxc 0.1.0 from:
+#   .sandboxc/sandbox.yaml  1c79fcc1426baf8369de7053d45d8801b636de478516ca807b84045dab786ebc
+#   allowed-hosts  cfdf6650fe8e9f833695e296fffc1b4f37de52e63cf8c11df99e6ed86fa6729e
+#   server.yaml  713c034a7ee834d6e438a6180587e6fc61506966a00c2b26750163b77e9f8851
+#
 # Permissions, with the file and line of each:
-#   egress   allow api.example.com 80 443  (.sandboxc/sandbox.yaml:6)
+#   command  sh -c 'cat README.md && curl -sS https://api.example.com/'  (.sandboxc/sandbox.yaml:3)
+#   egress   allow api.example.com 80 443 by repo.allow[0]  (.sandboxc/sandbox.yaml:6)
 #   env      HOME  (built in)
 #   home     volume sandboxc-home-210d47917b78 at /home/agent  (built in)
 #   identity host-user: no capabilities  (built in)
-#   image    agent localhost/sandboxc-agent:0.1.0  (built in)
-#   image    router localhost/sandboxc-router:0.1.0  (built in)
-#   mount    /home/me/src/minimal at /home/me/src/minimal, read-write  (built in)
-#   mount    /home/me/src/minimal/.git at /home/me/src/minimal/.git, read-only  (built in)
-#   mount    /home/me/src/minimal/.sandboxc at /home/me/src/minimal/.sandboxc, read-only  (built in)
+#   image    agent localhost/sandboxc-agent:0.1.0; router localhost/sandboxc-router:0.1.0  (built in)
+#   limit    none for timeout memory cpus pids  (built in)
+#   mount    /home/me/src/minimal at /home/me/src/minimal, read-write; /home/me/src/minimal/.git at /home/me/src/minimal/.git, read-only; /home/me/src/minimal/.sandboxc at /home/me/src/minimal/.sandboxc, read-only  (built in)
+#   reachable 203.0.113.0/24 for every allowed name  (server.yaml)
 apiVersion: v1
 kind: Pod
 metadata:

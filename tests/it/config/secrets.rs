@@ -222,9 +222,16 @@ fn a_plan_says_what_is_decrypted_and_what_each_credential_is_for() {
     let world = world();
     world.repo(&REPO.replace("api.github.com", "{host: api.github.com, methods: [GET], paths: [/repos/**]}"));
     let plan = crate::fixture::plan_of(&world.resolved(), &["true"]);
-    let grants: Vec<String> = plan.grants.iter().map(|g| format!("{} {} @{}", g.kind, g.what, g.from.line)).collect();
+    let mut grants: Vec<String> =
+        plan.grants.iter().map(|g| format!("{} {} @{}", g.kind, g.what, g.from.line)).collect();
+    let egress = plan.egress.iter().flat_map(sandboxc::policy::Effective::lines);
+    grants.extend(egress.map(|(what, from)| format!("egress {what} @{}", from.line)));
+    grants.extend(plan.facts.iter().map(|fact| format!("{} {} @{}", fact.about, fact.what, fact.from.line)));
     for line in [
-        "egress allow api.github.com 80 443: GET HEAD /repos/** @2",
+        "egress allow api.github.com 80 by repo.allow[1]: GET HEAD, on /repos/** @2",
+        "egress allow api.github.com 443 decrypted by repo.allow[1]: GET HEAD, on /repos/** @2",
+        "app GH_TOKEN: permissions contents:read; repositories widgets @15",
+        "limit none for timeout memory cpus pids @0",
         "decrypted api.github.com because of repo.allow[1] @2",
         "decrypted api.github.com because of the credential GH_TOKEN @15",
         "decrypted *.amazonaws.com because of the credential prod @8",
