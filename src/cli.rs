@@ -6,6 +6,7 @@ mod compile;
 mod context;
 mod diff;
 mod doctor;
+mod documents;
 mod duration;
 mod exec;
 mod explain;
@@ -25,6 +26,7 @@ mod stop;
 mod suggest;
 mod test;
 mod validate;
+mod waiting;
 
 use std::path::PathBuf;
 
@@ -143,6 +145,8 @@ enum Target {
     /// A shell script that only needs podman
     Script,
 }
+
+pub use documents::schemas;
 
 /// Returns the definition of the command line, for the reference, completions and manual pages.
 pub fn command() -> clap::Command {

@@ -52,6 +52,7 @@ mod vars;
 mod vault;
 pub mod yaml;
 
+pub use compiled::is_compiled;
 pub use edit::add_to_allow;
 pub use expectation::{Expectation, Expectations};
 pub use frozen::{Frozen, FrozenError, FrozenFile};

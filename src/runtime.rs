@@ -30,6 +30,7 @@ pub mod podman;
 pub mod process;
 pub mod redact;
 pub mod registry;
+pub mod report;
 pub mod router_image;
 pub mod seccomp;
 pub mod selinux;
@@ -39,11 +40,14 @@ pub mod stand_in;
 pub mod state;
 pub mod stop;
 pub mod systemd;
+pub mod tally;
 pub mod terminal;
 pub mod verify;
 pub mod watch;
 
 use thiserror::Error;
+
+use image::MissingImage;
 
 /// sandboxc's own exit codes. All other exit codes are the command's.
 pub mod exit {
@@ -71,9 +75,9 @@ pub enum RuntimeError {
         /// The last line that podman wrote to stderr.
         said: String,
     },
-    /// An image is missing from local storage.
-    #[error("the image {0} is missing: get it with `{1}`")]
-    MissingImage(String, String),
+    /// Images are missing from local storage.
+    #[error("{}", image::missing(.0))]
+    MissingImages(Vec<MissingImage>),
     /// podman's container differs from the plan.
     #[error("the container {container} has {what}, but the plan says {planned}; the command was not started")]
     Unplanned {
@@ -100,7 +104,7 @@ impl RuntimeError {
     #[must_use]
     pub fn redacted(self, redactor: &redact::Redactor) -> Self {
         match self {
-            Self::Interrupted(_) => self,
+            Self::Interrupted(_) | Self::MissingImages(_) => self,
             _ => Self::Host(redactor.text(&self.to_string())),
         }
     }

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::context::{Context, print, say, tell_limits, tell_mounts};
-use super::{Failure, PlanArgs, Target};
+use super::documents::{Compiled, VERSION, print_json};
+use super::install::session_of;
+use super::{ConfigArgs, Failure, PlanArgs, Target};
 use crate::config::Resolved;
 use crate::emit::quadlet::Units;
 use crate::emit::{File, PodmanVersion, tree};
-use crate::plan::{Command, Keeper, PlanRequest, plan};
+use crate::plan::{Command, Keeper, Plan, PlanRequest, plan};
 use crate::runtime::output::{self, Inside};
 
 /// The session id of a manifest without `--session`: constant, so that the output is deterministic.
@@ -25,6 +27,9 @@ pub(super) struct CompileArgs {
     /// Write a directory of files instead of one text on stdout
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Print one JSON document about the directory; needs `-o`
+    #[arg(long, requires = "output")]
+    json: bool,
     /// Command to run instead of the configured one
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
@@ -36,26 +41,37 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("the quadlet target writes several files: add `-o DIR`"));
     }
     let context = Context::new();
-    let resolved = context.resolve_for_plan(&args.plan.config, false)?;
+    let config = config(&context, args)?;
+    let resolved = context.resolve_for_plan(&config, false)?;
     let words = words(&args.command, &resolved)?;
     if let Some(word) = words.iter().find(|word| !quadlet && !crate::config::survives_podman(word)) {
         return Err(Failure::promise(format!(
             "podman's YAML parser would strip white space from the start of the argument {word:?}; put the text into a file"
         )));
     }
-    let session = args.plan.session.as_deref().unwrap_or(DEFAULT_SESSION);
-    let server = context.server_file(&args.plan.config)?;
+    let session = session(args)?;
+    let server = context.server_file(&config)?;
     let keeper = if quadlet { Keeper::Service(server.as_deref()) } else { Keeper::Applier };
-    let plan = plan(PlanRequest { resolved: &resolved, session, command: &Command::Run(words), attempt: 0, keeper })?;
+    let plan = plan(PlanRequest {
+        resolved: &resolved,
+        session: &session,
+        command: &Command::Run(words),
+        attempt: 0,
+        keeper,
+    })?;
     let podman = args.plan.podman.unwrap_or(PodmanVersion::FLOOR);
     if let (true, Some(dir)) = (quadlet, &args.output) {
-        let code = write_tree(dir, &tree::quadlet(&plan, podman)?, &resolved)?;
-        say(&format!(
-            "sandboxc: install them with `sandboxc install {}`; then start the unit {}",
-            dir.join(session).display(),
-            Units::new(&plan).agent()
-        ));
-        return Ok(code);
+        let files = tree::quadlet(&plan, podman)?;
+        output::only_trees(dir, &Inside::of(&resolved))?;
+        let below = |file: &File| {
+            Some(File { path: file.path.strip_prefix(&session)?.strip_prefix('/')?.to_owned(), ..file.clone() })
+        };
+        let place = dir.join(&session);
+        output::fresh(&place, &files.iter().filter_map(below).collect::<Vec<_>>(), &Inside::of(&resolved))?;
+        let unit = Units::new(&plan).agent();
+        told(args, (dir, &files), &plan, Some(&unit))?;
+        say(&format!("sandboxc: install them with `sandboxc install {}`; then start the unit {unit}", place.display()));
+        return Ok(0);
     }
     tell_limits(&plan, podman, args.plan.strict)?;
     if args.target == Target::Kube {
@@ -63,7 +79,10 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     }
     let compiled = tree::compile(&plan, podman)?;
     if let Some(dir) = &args.output {
-        return write_tree(dir, &tree::tree(&plan, podman, &compiled)?, &resolved);
+        let files = tree::tree(&plan, podman, &compiled)?;
+        output::fresh(dir, &files, &Inside::of(&resolved))?;
+        told(args, (dir, &files), &plan, None)?;
+        return Ok(0);
     }
     match args.target {
         Target::Script => print(&tree::script(&plan, podman)?.text)?,
@@ -86,8 +105,37 @@ pub(super) fn words(given: &[String], resolved: &Resolved) -> Result<Vec<String>
     Ok(words)
 }
 
-fn write_tree(dir: &Path, files: &[File], resolved: &Resolved) -> Result<u8, Failure> {
-    output::tree(dir, files, &Inside::of(resolved))?;
+/// Units of an entry are about its `path`, whatever the current directory is, as for `install`.
+fn config(context: &Context, args: &CompileArgs) -> Result<ConfigArgs, Failure> {
+    let mut config = args.plan.config.clone();
+    if args.target == Target::Quadlet && config.repo.is_none() && config.name.is_some() {
+        config.repo = context.entry_path(&config)?;
+    }
+    Ok(config)
+}
+
+/// The session id: of units, the entry's name, as for `install`.
+fn session(args: &CompileArgs) -> Result<String, Failure> {
+    let named = args.plan.config.name.as_deref().filter(|_| args.target == Target::Quadlet);
+    match (&args.plan.session, named) {
+        (Some(session), _) => Ok(session.clone()),
+        (None, Some(name)) => session_of(name),
+        (None, None) => Ok(DEFAULT_SESSION.to_owned()),
+    }
+}
+
+/// Says what was written.
+fn told(args: &CompileArgs, (dir, files): (&Path, &[File]), plan: &Plan, unit: Option<&str>) -> Result<(), Failure> {
     say(&format!("sandboxc: wrote {} files to {}", files.len(), dir.display()));
-    Ok(0)
+    if !args.json {
+        return Ok(());
+    }
+    print_json(&Compiled {
+        version: VERSION,
+        session: plan.session.clone(),
+        plan: plan.names.hash.clone(),
+        directory: dir.to_owned(),
+        files: files.iter().map(|file| file.path.clone()).collect(),
+        unit: unit.map(str::to_owned),
+    })
 }

@@ -1,7 +1,7 @@
 //! The environment, config loading and printing.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::config::{Frozen, Inputs, Loaded, Resolved, SecretValues, entry_path, load, read_secrets};
@@ -29,6 +29,13 @@ impl Context {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         Self { env: std::env::vars_os().filter_map(pair).collect() }
+    }
+
+    /// The same environment with another value of a variable.
+    #[must_use]
+    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+        self.env.insert(name.to_owned(), value.to_owned());
+        self
     }
 
     pub(super) fn var(&self, name: &str) -> Option<&str> {
@@ -63,9 +70,7 @@ impl Context {
 
     /// Returns the user's runtime directory, a tmpfs that is removed at logout unless lingering is enabled.
     pub(super) fn runtime_dir() -> Result<PathBuf, Failure> {
-        let missing =
-            "XDG_RUNTIME_DIR is not set or not a directory: log in through systemd, or run `loginctl enable-linger`";
-        host::runtime_dir().ok_or_else(|| Failure::promise(missing))
+        Ok(host::required_runtime_dir()?)
     }
 
     /// Returns the registry of this user's sessions and a podman.
@@ -243,6 +248,16 @@ pub(super) fn say(text: &str) {
 /// Prints rendered diagnostics, which contain colors. Rendering has already made hidden characters visible.
 pub(super) fn say_drawn(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Asks on the terminal. An empty answer is a yes; an end of the input is a no.
+pub(super) fn confirmed(question: &str) -> Result<bool, Failure> {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(visible_lines(question).as_bytes()).and_then(|()| stderr.flush());
+    let mut answer = String::new();
+    let failed = |error: io::Error| Failure::promise(format!("reading the answer: {error}"));
+    let read = io::stdin().lock().read_line(&mut answer).map_err(failed)?;
+    Ok(read > 0 && ["", "y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
 }
 
 /// Prints text to stdout with hidden characters made visible.

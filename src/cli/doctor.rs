@@ -1,9 +1,9 @@
 //! `sandboxc doctor`.
 
 use clap::Args;
-use serde_json::json;
 
-use super::context::{Context, print, say, show, with_router};
+use super::context::{Context, say, show, with_router};
+use super::documents::{Doctor, DoctorCheck, VERSION, print_json};
 use super::{ConfigArgs, Failure};
 use crate::config::Resolved;
 use crate::plan::{Command, Keeper, PlanRequest, plan};
@@ -52,7 +52,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<u8, Failure> {
     let checks = examine(&subject);
     let ok = checks.iter().all(|check| check.level != Level::Fail);
     if args.json {
-        print(&format!("{}\n", json!({ "ok": ok, "checks": checks })))?;
+        print_json(&document(ok, &checks))?;
     } else {
         show(&text(&checks))?;
     }
@@ -76,6 +76,20 @@ fn name_to_resolve(resolved: &Resolved) -> String {
         _ => None,
     });
     exact.unwrap_or_else(|| ANY_NAME.to_owned())
+}
+
+fn document(ok: bool, checks: &[Check]) -> Doctor<'_> {
+    Doctor { version: VERSION, ok, checks: checks.iter().map(document_of).collect() }
+}
+
+fn document_of(check: &Check) -> DoctorCheck<'_> {
+    let Check { check, promise, level, found, fix } = check;
+    let level = match level {
+        Level::Ok => "ok",
+        Level::Warn => "warn",
+        Level::Fail => "fail",
+    };
+    DoctorCheck { check, promise, level, found, fix: fix.as_deref() }
 }
 
 fn text(checks: &[Check]) -> String {

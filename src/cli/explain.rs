@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::context::{Context, print, show};
+use super::documents::VERSION;
 use super::{ConfigArgs, Failure};
 use crate::policy::{
     Decision, GitOperation, GitQuestion, HttpRequest, Policy, Reason, Target, Tier, Verdict, canonical,
@@ -181,6 +182,7 @@ impl Asked<'_> {
         let Self { target, decision, .. } = self;
         let why: Vec<_> = self.decrypted().into_iter().map(|(by, from)| json!({"by": by, "from": from})).collect();
         let mut value = json!({
+            "version": VERSION,
             "verdict": decision.verdict,
             "host": target.host,
             "port": target.port,

@@ -1,12 +1,13 @@
 //! `sandboxc gc`.
 
 use clap::Args;
-use serde_json::json;
 
 use super::Failure;
-use super::context::{Context, print, say, show};
+use super::context::{Context, say, show};
+use super::documents::{self, SweptObject, VERSION, print_json};
 use crate::runtime::exit;
 use crate::runtime::gc::{Leftovers, Swept, sweep};
+use crate::runtime::objects::Object;
 
 #[derive(Debug, Args)]
 pub(super) struct GcArgs {
@@ -22,7 +23,7 @@ pub(super) fn gc(args: &GcArgs) -> Result<u8, Failure> {
     let (registry, podman) = Context::sessions()?;
     let swept = sweep(&podman, &registry, Leftovers::All, args.dry_run)?;
     if args.json {
-        print(&json_text(&swept, args.dry_run))?;
+        print_json(&document(&swept, args.dry_run))?;
     } else {
         show(&text(&swept, args.dry_run))?;
     }
@@ -32,14 +33,19 @@ pub(super) fn gc(args: &GcArgs) -> Result<u8, Failure> {
     Ok(if swept.left.is_empty() { 0 } else { exit::PROMISE })
 }
 
-fn json_text(swept: &Swept, dry_run: bool) -> String {
-    let value = json!({
-        "dry_run": dry_run,
-        "sessions": swept.sessions,
-        "objects": swept.objects,
-        "left": swept.left,
-    });
-    format!("{value}\n")
+fn document(swept: &Swept, dry_run: bool) -> documents::Swept {
+    let object = |object: &Object| SweptObject {
+        kind: object.kind.word().to_owned(),
+        name: object.name.clone(),
+        session: object.session.clone(),
+    };
+    documents::Swept {
+        version: VERSION,
+        dry_run,
+        sessions: swept.sessions.clone(),
+        objects: swept.objects.iter().map(object).collect(),
+        left: swept.left.clone(),
+    }
 }
 
 fn text(swept: &Swept, dry_run: bool) -> String {

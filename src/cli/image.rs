@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::context::{Context, say};
+use super::documents::{ImageBuilt, VERSION, print_json};
 use super::{ConfigArgs, Failure};
-use crate::config::{Frozen, ImageSource};
-use crate::runtime::image::{Build, build, write_frozen};
+use crate::config::{Frozen, ImageSource, Resolved};
+use crate::runtime::image::{Build, build, image_id, write_frozen};
 use crate::runtime::output;
 use crate::runtime::podman::Podman;
 use crate::runtime::router_image::RouterImage;
@@ -44,6 +45,9 @@ pub(super) struct BuildArgs {
     /// Base image to use instead of the one in the Containerfile
     #[arg(long, value_name = "IMAGE")]
     base: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -89,22 +93,37 @@ fn build_agent(args: &BuildArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let resolved = context.resolve(&args.config, false)?;
     let podman = Podman::apart()?;
-    let base = args.base.as_deref();
+    build_agent_of(&podman, &resolved, &args.config, args.base.as_deref())?;
+    if args.json {
+        let image = resolved.image.value.reference().to_owned();
+        let built = !matches!(&resolved.image.value, ImageSource::Reference(tag) if !tag.starts_with("localhost/"));
+        print_json(&ImageBuilt { version: VERSION, id: image_id(&podman, &image), image, built })?;
+    }
+    Ok(0)
+}
+
+/// Builds the agent's image of a config, unless it comes from a registry.
+pub(super) fn build_agent_of(
+    podman: &Podman,
+    resolved: &Resolved,
+    config: &ConfigArgs,
+    base: Option<&str>,
+) -> Result<(), Failure> {
     match &resolved.image.value {
         // The tag is the hash of this text; the file may have changed since.
         ImageSource::Containerfile { reference, text, .. } => {
-            let frozen = args.config.config_from.as_ref();
+            let frozen = config.config_from.as_ref();
             let frozen = frozen.map(|name| frozen_files(&resolved.workspace.source, name)).transpose()?;
             let here = resolved.workspace.source.join(".sandboxc");
             let context = frozen.as_ref().map_or(here, |dir| dir.path().join(".sandboxc"));
-            build(&podman, &Build { tag: reference, containerfile: text, base, context: Some(&context) })?;
+            build(podman, &Build { tag: reference, containerfile: text, base, context: Some(&context) })?;
         }
         ImageSource::Reference(tag) if tag.starts_with("localhost/") => {
-            build(&podman, &Build { tag, containerfile: AGENT, base, context: None })?;
+            build(podman, &Build { tag, containerfile: AGENT, base, context: None })?;
         }
         ImageSource::Reference(tag) => {
             say(&format!("sandboxc: {tag} comes from a registry: fetch it with `podman pull {tag}`"));
         }
     }
-    Ok(0)
+    Ok(())
 }

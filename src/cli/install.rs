@@ -146,7 +146,7 @@ fn missing_images(review: &Review) -> Result<(), Failure> {
 }
 
 /// Turns the name of an entry, which may have capitals, dots and underscores, into a session id.
-fn session_of(name: &str) -> Result<String, Failure> {
+pub(super) fn session_of(name: &str) -> Result<String, Failure> {
     let session = name.to_ascii_lowercase().replace(['.', '_'], "-");
     match session_is_valid(&session) {
         true => Ok(session),

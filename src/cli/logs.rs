@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::context::{Context, show};
+use super::documents::{LogLine, VERSION, print_json};
 use super::{Failure, no_session};
 use crate::runtime::logs::logs as follow;
 
@@ -11,6 +12,9 @@ pub(super) struct LogsArgs {
     /// Follow the output until the session ends
     #[arg(short, long)]
     follow: bool,
+    /// Print one JSON document for each line
+    #[arg(long)]
+    json: bool,
     /// Session id, as shown by `ps`
     #[arg(value_name = "SESSION")]
     session: String,
@@ -20,7 +24,11 @@ pub(super) fn logs(args: &LogsArgs) -> Result<u8, Failure> {
     let (registry, podman) = Context::sessions()?;
     let mut failed = None;
     let mut each = |service: &str, line: &str| {
-        failed = failed.take().or(show(&format!("{service}: {line}\n")).err());
+        let shown = match args.json {
+            true => print_json(&LogLine { version: VERSION, service, line }),
+            false => show(&format!("{service}: {line}\n")),
+        };
+        failed = failed.take().or(shown.err());
     };
     let found = follow(&podman, &registry, &args.session, args.follow, &mut each)?;
     if let Some(failure) = failed {

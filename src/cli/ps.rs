@@ -3,15 +3,15 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::Failure;
-use super::context::{Context, print, show};
+use super::context::{Context, show};
+use super::documents::{RunningSession, Sessions, VERSION, print_json};
 use crate::runtime::registry::Record;
 
 #[derive(Debug, Args)]
 pub(super) struct PsArgs {
-    /// Print one JSON array
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -22,25 +22,23 @@ pub(super) fn ps(args: &PsArgs) -> Result<u8, Failure> {
     let records = registry.held()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     if args.json {
-        print(&json_text(&records))?;
+        print_json(&document(&records))?;
     } else {
         show(&table(&records, now))?;
     }
     Ok(0)
 }
 
-fn json_text(records: &[Record]) -> String {
-    let one = |record: &Record| {
-        json!({
-            "session": record.session,
-            "state": record.stage,
-            "since": record.since,
-            "image": record.image,
-            "workspace": record.workspace,
-            "pid": record.pid,
-        })
+fn document(records: &[Record]) -> Sessions {
+    let one = |record: &Record| RunningSession {
+        session: record.session.clone(),
+        state: record.stage.word().to_owned(),
+        since: record.since,
+        image: record.image.clone(),
+        workspace: record.workspace.clone(),
+        pid: record.pid,
     };
-    format!("{}\n", Value::Array(records.iter().map(one).collect()))
+    Sessions { version: VERSION, sessions: records.iter().map(one).collect() }
 }
 
 fn table(records: &[Record], now: Duration) -> String {

@@ -1,23 +1,31 @@
 //! `sandboxc run` and `sandboxc agent`.
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 
 use super::context::{Context, say};
-use super::{Failure, PlanArgs, duration};
+use super::waiting::Waiting;
+use super::{Failure, PlanArgs, duration, image};
 use crate::config::{Resolved, SHARED_HOME, SecretValues};
-use crate::runtime::host;
-use crate::runtime::life::{self, Order};
+use crate::runtime::image::{ImageOrigin, MissingImage, pull};
+use crate::runtime::life::{self, LifeError, Order};
+use crate::runtime::output::{Inside, WholeFile};
 use crate::runtime::podman::Podman;
+use crate::runtime::report::Report;
+use crate::runtime::{RuntimeError, host};
 use crate::source::Place;
 
+/// The flags of `run` and `agent`.
 #[derive(Debug, Args)]
-pub(super) struct RunArgs {
+pub(super) struct RunFlags {
     #[command(flatten)]
     plan: PlanArgs,
+    /// Use this image instead of the configured one
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
     /// Stop the command after this time, e.g. 90s, 5m, 1h; a smaller configured timeout applies instead
     #[arg(long, value_name = "D", value_parser = duration::parse)]
     timeout: Option<Duration>,
@@ -27,9 +35,21 @@ pub(super) struct RunArgs {
     /// Append one JSON line per network decision to this file
     #[arg(long, value_name = "FILE")]
     network_log: Option<PathBuf>,
+    /// Write one JSON document about the run to this file
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Keep containers, networks and files afterwards, for debugging
     #[arg(long)]
     keep: bool,
+    /// Print neither the progress of the start nor the refusals at the end
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    flags: RunFlags,
     /// Command to run
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -37,21 +57,30 @@ pub(super) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct AgentArgs {
-    /// Arguments to append to the configured command
+    #[command(flatten)]
+    flags: RunFlags,
+    /// Arguments to append to the configured command; after `--`, those that look like flags of this command, too
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     args: Vec<String>,
 }
 
+/// A run with its config.
+struct Asked<'a> {
+    context: &'a Context,
+    flags: &'a RunFlags,
+    command: &'a [String],
+    config: (&'a Resolved, &'a SecretValues),
+}
+
 pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
-    let context = Context::new();
-    let (resolved, values) = context.resolve_with_secrets(&args.plan.config)?;
-    live(&context, args, (&resolved, &values))
+    let context = context(&args.flags)?;
+    let (resolved, values) = context.resolve_with_secrets(&args.flags.plan.config)?;
+    live(&Asked { context: &context, flags: &args.flags, command: &args.command, config: (&resolved, &values) })
 }
 
 pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
-    let context = Context::new();
-    let config = super::ConfigArgs { repo: None, server: None, name: None, config_from: None };
-    let (mut resolved, values) = context.resolve_with_secrets(&config)?;
+    let context = context(&args.flags)?;
+    let (mut resolved, values) = context.resolve_with_secrets(&args.flags.plan.config)?;
     keep_shared_home(&mut resolved)?;
     let mut command: Vec<String> = resolved.command.iter().map(|word| word.value.clone()).collect();
     if command.is_empty() {
@@ -60,9 +89,24 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
         ));
     }
     command.extend(args.args);
-    let plan = PlanArgs { config, session: None, podman: None, strict: false };
-    let run = RunArgs { plan, timeout: None, tty: false, network_log: None, keep: false, command };
-    live(&context, &run, (&resolved, &values))
+    live(&Asked { context: &context, flags: &args.flags, command: &command, config: (&resolved, &values) })
+}
+
+/// The environment, with the image that the flags choose. Refuses files that would mix with the command's output.
+fn context(flags: &RunFlags) -> Result<Context, Failure> {
+    for (flag, path) in [("--network-log", &flags.network_log), ("--report", &flags.report)] {
+        if path.as_deref() == Some(Path::new("-")) {
+            return Err(Failure::usage(format!(
+                "{flag} -: stdout belongs to the command; write to a file, to /dev/stderr, or to another descriptor, e.g. \
+                 `{flag} /dev/fd/3 3>FILE`"
+            )));
+        }
+    }
+    let context = Context::new();
+    Ok(match &flags.image {
+        Some(image) => context.with("SANDBOXC_IMAGE", image),
+        None => context,
+    })
 }
 
 /// Keeps using the home volume that earlier versions shared between all repos, since it holds the agent's login, until the
@@ -80,20 +124,66 @@ fn keep_shared_home(resolved: &mut Resolved) -> Result<(), Failure> {
     Ok(())
 }
 
-fn live(context: &Context, args: &RunArgs, config: (&Resolved, &SecretValues)) -> Result<u8, Failure> {
+fn live(asked: &Asked<'_>) -> Result<u8, Failure> {
     host::check()?;
-    let order = Order {
-        config,
-        session: args.plan.session.as_deref(),
-        command: &args.command,
-        version: args.plan.podman,
-        strict: args.plan.strict,
-        timeout: args.timeout,
-        tty: args.tty || (io::stdin().is_terminal() && io::stdout().is_terminal()),
-        term: context.var("TERM"),
-        network_log: args.network_log.as_deref(),
-        runtime_dir: &Context::runtime_dir()?,
-        keep: args.keep,
+    let (flags, resolved) = (asked.flags, asked.config.0);
+    // Refused before anything runs, since the report could not be written at the end.
+    let place = flags.report.as_deref().map(|path| WholeFile::open(path, &Inside::of(resolved))).transpose()?;
+    let mut report = Report::begin();
+    let lived = match live_once(asked, &mut report) {
+        Err(LifeError::Runtime(RuntimeError::MissingImages(missing))) if offer(asked, &missing)? => {
+            report = Report::begin();
+            live_once(asked, &mut report)
+        }
+        lived => lived,
     };
-    Ok(life::live(&order, &|line| say(&format!("sandboxc: {line}")))?)
+    let result = lived.map_err(Failure::from);
+    if let Some(place) = place {
+        report.end(result.as_ref().copied().map_err(|failure| (failure.code, failure.message.clone())));
+        place.write(&report.text()?)?;
+    }
+    result
+}
+
+fn live_once(asked: &Asked<'_>, report: &mut Report) -> Result<u8, LifeError> {
+    let flags = asked.flags;
+    let waiting = Waiting::new(io::stderr().is_terminal() && !flags.quiet);
+    let runtime_dir = host::required_runtime_dir()?;
+    let order = Order {
+        config: asked.config,
+        session: flags.plan.session.as_deref(),
+        command: asked.command,
+        version: flags.plan.podman,
+        strict: flags.plan.strict,
+        timeout: flags.timeout,
+        tty: flags.tty || (io::stdin().is_terminal() && io::stdout().is_terminal()),
+        term: asked.context.var("TERM"),
+        network_log: flags.network_log.as_deref(),
+        runtime_dir: &runtime_dir,
+        keep: flags.keep,
+        quiet: flags.quiet,
+        wants_report: flags.report.is_some(),
+        progress: &|progress| waiting.show(progress),
+    };
+    life::live(&order, &|line| waiting.say(line), report)
+}
+
+/// On a terminal, offers to get the missing images. Returns whether all are there now.
+fn offer(asked: &Asked<'_>, missing: &[MissingImage]) -> Result<bool, Failure> {
+    let gets = missing.iter().all(|one| one.origin != ImageOrigin::Save);
+    if !gets || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(false);
+    }
+    let what = crate::runtime::image::missing(missing);
+    if !super::context::confirmed(&format!("sandboxc: {what}\nsandboxc: run this now? [Y/n] "))? {
+        return Ok(false);
+    }
+    let podman = Podman::apart()?;
+    for one in missing {
+        match one.origin {
+            ImageOrigin::Build => image::build_agent_of(&podman, asked.config.0, &asked.flags.plan.config, None)?,
+            ImageOrigin::Pull | ImageOrigin::Save => pull(&podman, &one.image)?,
+        }
+    }
+    Ok(true)
 }

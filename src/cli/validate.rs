@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::context::{Context, print, say, say_drawn};
+use super::documents::VERSION;
 use super::find::Found;
 use super::{ConfigArgs, Failure};
 use crate::config::{Identity, InForce, REPO_DIR, REPO_FILE, Resolved, SERVER_FILE};
@@ -29,7 +30,9 @@ pub(super) fn validate(args: &ValidateArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let (found, loaded) = context.find_and_load(&args.config, false)?;
     if args.json {
-        print(&render_json(&loaded.diagnostics, &loaded.sources))?;
+        let findings = render_json(&loaded.diagnostics, &loaded.sources);
+        let valid = !loaded.diagnostics.has_errors();
+        print(&format!("{{\"version\": {VERSION}, \"valid\": {valid}, \"findings\": {}}}\n", findings.trim_end()))?;
     } else if !loaded.diagnostics.is_empty() {
         say_drawn(&loaded.diagnostics.text(&loaded.sources, context.colour()));
     }

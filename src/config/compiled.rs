@@ -32,6 +32,11 @@ struct Document {
     _pods: Vec<IgnoredAny>,
 }
 
+/// Whether a directory is a compiled tree.
+pub fn is_compiled(dir: &Path) -> bool {
+    Tree::open(dir).is_ok_and(|tree| is_tree(&tree, Path::new("")))
+}
+
 /// The compiled trees, relative to the workspace, and whether everything was examined.
 pub(super) fn trees(workspace: &Tree) -> (Vec<PathBuf>, bool) {
     search(workspace, NAMES)

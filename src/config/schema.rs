@@ -28,7 +28,8 @@ pub fn server() -> String {
     text::<ServerFile>("server")
 }
 
-fn text<T: JsonSchema>(name: &str) -> String {
+/// The schema of any document, with a trailing line feed.
+pub fn text<T: JsonSchema>(name: &str) -> String {
     let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>();
     schema.insert("$id".to_owned(), Value::String(format!("sandboxc/{name}.schema.json")));
     format!("{:#}\n", schema.to_value())

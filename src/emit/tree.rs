@@ -1,11 +1,16 @@
 //! The compiled tree: every file that will run, for reading, diffing and committing.
 
+use std::path::Path;
+
 use crate::plan::Plan;
 use crate::plan::pod::Dns;
 
 use super::kube::{self, Stream};
 use super::pin::{self, Sources};
 use super::{EmitError, File, PodmanVersion, accounts, defaults, header, network, quadlet, review, router, script};
+
+/// The name of the stream's file.
+const KUBE: &str = "kube.yaml";
 
 /// Everything that a plan compiles to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +76,7 @@ fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
 /// All files of the tree, sorted by path.
 pub fn tree(plan: &Plan, podman: PodmanVersion, compiled: &Compiled) -> Result<Vec<File>, EmitError> {
     let mut files = vec![
-        File::new("kube.yaml", compiled.stream.text()),
+        File::new(KUBE, compiled.stream.text()),
         script(plan, podman)?,
         network::networks_file(plan),
         review::file(plan)?,
@@ -80,4 +85,39 @@ pub fn tree(plan: &Plan, podman: PodmanVersion, compiled: &Compiled) -> Result<V
     files.extend(compiled.router_files.iter().chain(&compiled.agent_files).cloned());
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
+}
+
+/// Extensions of unit files.
+const UNITS: [&str; 9] = ["build", "container", "image", "network", "pod", "service", "target", "timer", "volume"];
+
+/// Whether sandboxc writes files with this path in a compiled tree.
+pub fn is_of_a_tree(path: &Path) -> bool {
+    let mut parts = path.iter().map(|part| part.to_str().unwrap_or_default());
+    let is_unit = |name: &str| {
+        let extension = name.strip_prefix("sandboxc-").and_then(|rest| rest.rsplit_once('.'));
+        extension.is_some_and(|(_, extension)| UNITS.contains(&extension))
+    };
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("image"), Some(name), None) => name.strip_suffix(".containerfile").is_some(),
+        (Some(dir), Some(name), None) => matches!(
+            (dir, name),
+            ("router", "policy.json")
+                | ("forwarder", "pod.json")
+                | ("agent", "containerenv" | "group" | "hostname" | "hosts" | "passwd" | "resolv.conf" | "variables")
+        ),
+        (Some(name), None, None) => {
+            let all = [
+                KUBE,
+                "run.sh",
+                "networks.sh",
+                "image.containers.conf",
+                "seccomp.json",
+                review::FILE,
+                defaults::CONF,
+                pin::FILE,
+            ];
+            all.contains(&name) || is_unit(name)
+        }
+        _ => false,
+    }
 }

@@ -208,6 +208,29 @@ impl Reason {
         }
     }
 
+    /// The reason with this code.
+    pub fn of_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.code() == code)
+    }
+
+    /// Whether somebody decided so, rather than that the host, the resolver or the router failed.
+    pub const fn is_policy(self) -> bool {
+        !matches!(
+            self,
+            Self::NoAddress
+                | Self::Ipv6Only
+                | Self::ResolverFailed
+                | Self::UpstreamFailed
+                | Self::UpstreamTimeout
+                | Self::UpstreamUntrusted
+                | Self::UpstreamMalformed
+                | Self::UpstreamHeadTooLarge
+                | Self::UpstreamUnreadable
+                | Self::RouterFull
+                | Self::CredentialUnavailable
+        )
+    }
+
     /// A description for people.
     pub const fn text(self) -> &'static str {
         match self {

@@ -77,6 +77,12 @@ impl Cgroup {
         let text = read(&self.directory, "memory.events")?;
         text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.parse().ok()
     }
+
+    /// How often the kernel refused a process in this group because of its limit.
+    pub fn refused_processes(&self) -> Option<u64> {
+        let text = read(&self.directory, "pids.events")?;
+        text.lines().find_map(|line| line.strip_prefix("max "))?.parse().ok()
+    }
 }
 
 /// Lists the processes, opens them, and lists them again. If a number is in both lists and its process is still alive

@@ -134,6 +134,11 @@ impl Inside {
         self.init.root().filter(|_| !self.init.is_outside())
     }
 
+    /// Where the container looks for programs, as its first process was told.
+    pub fn search_path(&self) -> Option<String> {
+        String::from_utf8(self.init.variable("PATH")?).ok()
+    }
+
     /// Sends a signal to every process but podman's init and what other calls than `mark`'s execute here, as a terminal
     /// does for its foreground group.
     pub fn interrupt(&self, signal: Signal, mark: &str) {

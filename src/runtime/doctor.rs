@@ -25,6 +25,10 @@ pub use probe::session;
 pub const FIX_IDS: &str =
     "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER && podman system migrate";
 
+/// How to delegate the controllers that limits need to the users of this host.
+pub const FIX_CONTROLLERS: &str = "printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' | sudo install -D -m 644 /dev/stdin \
+     /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, then log in again";
+
 /// How to confine an agent with `SELinux`.
 pub const FIX_LABEL: &str = "install packaging/selinux and write `selinux: type:sandboxc_agent.process` into the server file, or `selinux: relabel` \
      (docs/selinux.md)";

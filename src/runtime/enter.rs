@@ -44,7 +44,7 @@ pub fn enter(
     let Some((entrance, podman)) = open(registry, manager, visit.session)? else { return Ok(None) };
     let signals = Signals::take_over()?;
     let request = Exec {
-        working_dir: None,
+        working_dir: entrance.working_dir.as_deref(),
         container: &entrance.container,
         extent: Extent::Command,
         command: visit.command,
@@ -107,7 +107,12 @@ fn unit(manager: &UserManager, session: &str) -> Result<Option<Entrance>, Runtim
         RuntimeError::Host(format!("{session} is not running: start it with `systemctl --user start {}`", units.agent))
     })?;
     // Surrogates are variables of the container.
-    Ok(Some(Entrance { container, env_file: None, secrets: review.materials.contains(&Part::Secrets) }))
+    Ok(Some(Entrance {
+        container,
+        working_dir: None,
+        env_file: None,
+        secrets: review.materials.contains(&Part::Secrets),
+    }))
 }
 
 /// podman's name of the container that runs the command.

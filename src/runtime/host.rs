@@ -28,6 +28,13 @@ pub fn runtime_dir() -> Option<PathBuf> {
     }
 }
 
+/// Like [`runtime_dir`], for what cannot go on without it.
+pub fn required_runtime_dir() -> Result<PathBuf, RuntimeError> {
+    let missing =
+        "XDG_RUNTIME_DIR is not set or not a directory: log in through systemd, or run `loginctl enable-linger`";
+    runtime_dir().ok_or_else(|| RuntimeError::Host(missing.to_owned()))
+}
+
 /// The variable with the runtime directory.
 pub const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 

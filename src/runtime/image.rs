@@ -7,6 +7,59 @@ use super::RuntimeError;
 use super::podman::Podman;
 use crate::config::Frozen;
 
+/// An image that a session needs and podman does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingImage {
+    /// Its reference.
+    pub image: String,
+    /// Where it comes from.
+    pub origin: ImageOrigin,
+}
+
+/// Where an image comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageOrigin {
+    /// sandboxc builds it.
+    Build,
+    /// Another host's sandboxc writes it.
+    Save,
+    /// A registry.
+    Pull,
+}
+
+impl MissingImage {
+    /// The command that gets it.
+    pub fn command(&self) -> String {
+        match self.origin {
+            ImageOrigin::Build => "sandboxc image build agent".to_owned(),
+            ImageOrigin::Save => "sandboxc image save router | podman load".to_owned(),
+            ImageOrigin::Pull => format!("podman pull {}", self.image),
+        }
+    }
+}
+
+/// Says which images are missing, and the command that gets all of them.
+pub fn missing(images: &[MissingImage]) -> String {
+    let names: Vec<&str> = images.iter().map(|one| one.image.as_str()).collect();
+    let commands: Vec<String> = images.iter().map(MissingImage::command).collect();
+    let (what, them) =
+        if images.len() == 1 { ("image", "is missing: get it") } else { ("images", "are missing: get them") };
+    format!("the {what} {} {them} with `{}`", names.join(" and "), commands.join(" && "))
+}
+
+/// Pulls an image from its registry, with podman's output on stderr.
+pub fn pull(podman: &Podman, image: &str) -> Result<(), RuntimeError> {
+    let mut command = podman.build_command(&["pull", image])?;
+    let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status().map_err(RuntimeError::NoPodman)?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(RuntimeError::Podman {
+            what: format!("pulling {image}"),
+            said: format!("podman pull failed with {status}"),
+        }),
+    }
+}
+
 /// What to build.
 #[derive(Clone, Debug)]
 pub struct Build<'a> {
@@ -20,6 +73,12 @@ pub struct Build<'a> {
     pub context: Option<&'a Path>,
 }
 
+/// podman's id of an image; `None` if it does not exist.
+pub fn image_id(podman: &Podman, reference: &str) -> Option<String> {
+    let described = podman.describe("checking whether the image exists", &[reference]).ok()?;
+    described.first()?.get("Id")?.as_str().map(str::to_owned)
+}
+
 /// Builds the image, with podman's output on stderr. Rebuilds every step on the newest base image: a cached step holds
 /// packages from the day of the first build, without later security updates.
 pub fn build(podman: &Podman, build: &Build<'_>) -> Result<(), RuntimeError> {
@@ -30,10 +89,7 @@ pub fn build(podman: &Podman, build: &Build<'_>) -> Result<(), RuntimeError> {
     args.extend(build.base.map(|base| format!("--build-arg=BASE={base}")));
     args.push(format!("--file={}", file.display()));
     args.push(build.context.unwrap_or(empty_dir).display().to_string());
-    let id = || {
-        let described = podman.describe("checking whether the image exists", &[build.tag]).ok()?;
-        described.first()?.get("Id")?.as_str().map(str::to_owned)
-    };
+    let id = || image_id(podman, build.tag);
     let before = id();
     let mut command = podman.build_command(&args)?;
     let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status().map_err(RuntimeError::NoPodman);

@@ -1,22 +1,22 @@
 //! The life of a session: remove what dead sessions left, set up this one, run its command, tear everything down.
 
+mod command;
 mod workspace;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
 
-use super::exec::{Ended, Exec, Extent, exec};
 use super::fault::point;
 use super::gc::{self, Leftovers};
 use super::materials;
-use super::netlog::NetworkLog;
 use super::output::{Inside, Rotating};
 use super::podman::Podman;
 use super::redact::Redactor;
-use super::registry::{Entrance, FirstUses, Record, Registry, Stage};
+use super::registry::{FirstUses, Record, Registry, Stage};
+use super::report::Report;
 use super::router_image::RouterImage;
 use super::seccomp;
 use super::session::{Session, SetupError};
@@ -27,16 +27,23 @@ use crate::config::{Resolved, SecretValues};
 use crate::emit::{EmitError, PodmanVersion as Version, limit_gaps, tree};
 use crate::plan::{Command, Keeper, Plan, PlanError, PlanRequest, plan, session_is_valid, subnets};
 use crate::source::Place;
-use workspace::{Watched, Watching};
+use command::{Started, execute};
+use workspace::Watching;
 
 /// How many subnets to try at most. A smaller pool is tried completely.
 const ATTEMPTS: u32 = 64;
 
-/// The exit code of a command that SIGKILL ended.
-const KILLED: u8 = exit::SIGNAL_BASE + 9;
-
 /// Prints a line for the user.
 pub type Tell<'a> = &'a dyn Fn(&str);
+
+/// What somebody who waits for a start sees of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// The session takes this step.
+    Step(&'a str, &'static str),
+    /// The command of the session starts.
+    Ready(&'a str),
+}
 
 /// The arguments of a run.
 pub struct Order<'a> {
@@ -62,6 +69,12 @@ pub struct Order<'a> {
     pub runtime_dir: &'a Path,
     /// Keep everything afterwards.
     pub keep: bool,
+    /// Do not print what was refused.
+    pub quiet: bool,
+    /// Whether to find out everything for a report.
+    pub wants_report: bool,
+    /// Shows the progress of the start.
+    pub progress: &'a dyn Fn(Progress<'_>),
 }
 
 /// Why a session could not run its command to its end.
@@ -81,8 +94,9 @@ pub enum LifeError {
     Limits,
 }
 
-/// Runs a command in a new session. Returns the exit code for the caller; `tell` prints messages for the user.
-pub fn live(order: &Order<'_>, tell: Tell<'_>) -> Result<u8, LifeError> {
+/// Runs a command in a new session. Returns the exit code for the caller, and completes the report except for its end;
+/// `tell` prints messages for the user.
+pub fn live(order: &Order<'_>, tell: Tell<'_>, report: &mut Report) -> Result<u8, LifeError> {
     let resolved = order.config.0;
     host::check_read_only_mounts(resolved)?;
     let log = order.network_log.map(|path| Rotating::open(path, &Inside::of(resolved))).transpose()?;
@@ -95,6 +109,8 @@ pub fn live(order: &Order<'_>, tell: Tell<'_>) -> Result<u8, LifeError> {
     if !session_is_valid(&session) {
         return Err(PlanError::BadSession(session).into());
     }
+    report.session.clone_from(&session);
+    (order.progress)(Progress::Step(&session, "preparing"));
     let registry = Registry::open(order.runtime_dir)?;
     let starting = registry.heeding(&signals);
     // After a crash, and once after each login or reboot. Otherwise podman is not asked.
@@ -103,7 +119,7 @@ pub fn live(order: &Order<'_>, tell: Tell<'_>) -> Result<u8, LifeError> {
     }
     let state = State::create(&starting, record(resolved, &session))?;
     point("state-made");
-    let result = run_in(order, tell, (&starting, &state), &signals, log);
+    let result = run_in(order, tell, (&starting, &state), &signals, log, report);
     let is_left = state.is_left();
     drop(state);
     if is_left {
@@ -119,7 +135,9 @@ fn run_in(
     sessions: (&Registry, &State),
     signals: &Arc<Signals>,
     log: Option<Rotating>,
+    report: &mut Report,
 ) -> Result<u8, LifeError> {
+    let step = |what| (order.progress)(Progress::Step(sessions.1.session(), what));
     let (registry, state) = sessions;
     let (resolved, values) = order.config;
     let podman = Podman::new(state.empty_dir())?;
@@ -133,9 +151,11 @@ fn run_in(
     let mut watching = Some(Watching::start(resolved)?);
     let firsts = first_uses(registry, resolved)?;
     if !firsts.0.is_empty() {
+        step("preparing the images and volumes for their first use");
         load_router(&podman, resolved)?;
     }
     let turn = registry.turn()?;
+    step("starting");
     let attempts = subnets(resolved)?.min(ATTEMPTS);
     for attempt in 0..attempts {
         let request = PlanRequest {
@@ -159,21 +179,26 @@ fn run_in(
         }
         let running = Session::new(&podman, signals, state, &plan, &compiled);
         match running.set_up() {
-            Ok(agent) => {
+            Ok(ready) => {
                 drop(turn);
                 firsts.made();
-                let started = Started { podman: &podman, state, plan: &plan, session: &running, given: &given, agent };
-                // `network` is `Some` in this arm.
+                (report.plan, report.images) = (Some(plan.names.hash.clone()), ready.images);
+                let (session, agent) = (&running, ready.agent);
+                let started = Started { podman: &podman, state, plan: &plan, session, given: &given, agent };
                 let watched = watching.take().map(Watching::ready).transpose();
                 let watched = watched.inspect_err(|_| take_down(&running, state, false))?;
-                let code = execute(order, tell, &started, signals, (log, watched.as_ref()));
-                let alarmed = watched.is_some_and(|watched| watched.tell(tell));
+                (order.progress)(Progress::Ready(state.session()));
+                let code = execute(order, tell, &started, signals, (log, watched.as_ref()), report);
+                let told = watched.map(|watched| watched.tell(tell)).unwrap_or_default();
+                let alarmed = !told.alarms.is_empty();
+                (report.changes, report.alarms) = (told.changes, told.alarms);
                 return code.map(|code| if alarmed { exit::PROMISE } else { code });
             }
             Err(SetupError::SubnetTaken) => signals.check()?,
             // Somebody has removed it since its first use.
-            Err(SetupError::Failed(RuntimeError::MissingImage(image, _)))
-                if image == resolved.router_image.value && load_router(&podman, resolved)? =>
+            Err(SetupError::Failed(RuntimeError::MissingImages(missing)))
+                if missing.iter().all(|one| one.image == resolved.router_image.value)
+                    && load_router(&podman, resolved)? =>
             {
                 take_down(&running, state, false);
             }
@@ -254,16 +279,6 @@ fn record(resolved: &Resolved, session: &str) -> Record {
     }
 }
 
-struct Started<'a> {
-    podman: &'a Podman,
-    state: &'a State,
-    plan: &'a Plan,
-    session: &'a Session<'a>,
-    given: &'a Given,
-    /// podman's id of the agent's container.
-    agent: String,
-}
-
 /// What the session gets besides its plan.
 #[derive(Default)]
 struct Given {
@@ -288,84 +303,6 @@ fn give(resolved: &Resolved, values: &SecretValues, state: &State) -> Result<Giv
     let known = materials::known(values, &given.variables);
     materials::write_known(dir, &known)?;
     Ok(Given { env_file: given.env_file, secrets: !values.plain.is_empty(), redactor: Redactor::new(known)? })
-}
-
-fn execute(
-    order: &Order<'_>,
-    tell: Tell<'_>,
-    started: &Started<'_>,
-    signals: &Signals,
-    (log, watched): (Option<Rotating>, Option<&Watched>),
-) -> Result<u8, LifeError> {
-    let log = log.filter(|_| started.plan.network.is_some());
-    let log = log.map(|file| {
-        NetworkLog::follow(&started.session.router_log(), started.plan, started.given.redactor.clone(), file)
-    });
-    let logged = log.is_some();
-    let configured = started.plan.agent.main.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
-    let timeout = order.timeout.into_iter().chain(configured).min();
-    let workspace = &order.config.0.workspace;
-    let start = workspace.target.join(&workspace.start);
-    let request = Exec {
-        container: &started.agent,
-        extent: Extent::Session(started.state),
-        command: order.command,
-        working_dir: (!workspace.start.as_os_str().is_empty()).then_some(&start),
-        tty: order.tty,
-        term: order.term,
-        env_file: started.given.env_file.as_deref(),
-        secrets: started.given.secrets,
-        deadline: timeout.map(|timeout| Instant::now() + timeout),
-        alarm: watched.map(|watched| watched.watch.raised()),
-    };
-    let entrance = Entrance {
-        container: started.agent.clone(),
-        env_file: started.given.env_file.clone(),
-        secrets: started.given.secrets,
-    };
-    started.state.run(entrance);
-    let ended = exec(started.podman, &request, signals);
-    // Read before the container is removed, together with the kernel's count.
-    let hint = matches!(ended, Ok(Ended::Code(KILLED))).then(|| started.session.out_of_memory()).flatten();
-    if let Some(log) = log {
-        started.session.stop_router();
-        log.finish();
-    }
-    point("command-ended");
-    started.state.enter(Stage::Ending);
-    end_session(order, tell, started, !logged && matches!(ended, Ok(Ended::Code(_))));
-    Ok(match ended? {
-        Ended::Code(code) => {
-            if let Some(hint) = hint {
-                tell(&hint);
-            }
-            code
-        }
-        Ended::TimedOut => {
-            tell(&format!("timed out after {} s", timeout.unwrap_or_default().as_secs()));
-            exit::TIMEOUT
-        }
-        Ended::Alarmed => {
-            tell(
-                "stopped the command: the workspace now contains something that git or sandboxc on this host would act on",
-            );
-            exit::PROMISE
-        }
-        Ended::Signalled(signal) => exit::SIGNAL_BASE + u8::try_from(signal).unwrap_or(0),
-    })
-}
-
-/// Removes everything, unless `--keep` was given.
-fn end_session(order: &Order<'_>, tell: Tell<'_>, started: &Started<'_>, in_order: bool) {
-    let names = &started.plan.names;
-    if order.keep {
-        tell(&format!(
-            "--keep: the next `sandboxc gc` removes the pods {} and {} and the network {}",
-            names.agent_pod, names.router_pod, names.internal_network
-        ));
-        return;
-    }
-    take_down(started.session, started.state, in_order);
 }
 
 /// Takes the session down. If something fails, the full cleanup follows once the session's lock is free.

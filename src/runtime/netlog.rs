@@ -1,12 +1,10 @@
-//! The session's network log: one JSON line per decision, from the router's output.
+//! The session's network log: one JSON line per decision, from the router's output, and what all of them amount to.
 //!
 //! The router writes decisions to stdout, and messages to stderr. The decision is made before a line gets here, so a
 //! failure only loses log lines.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
@@ -14,57 +12,62 @@ use serde_json::{Map, Value, json};
 use super::ctrlog::{Follower, OutputStream};
 use super::output::{Dropped, Rotating};
 use super::redact::Redactor;
+use super::tally::Tally;
 use crate::plan::Plan;
 use crate::policy::{HostName, canonical};
 
 /// A reader of the router's output.
 #[derive(Debug)]
 pub struct NetworkLog {
-    stopped: Arc<AtomicBool>,
-    ended: Receiver<()>,
+    /// Dropped when the router has stopped.
+    stopping: Sender<()>,
+    ended: Receiver<Tally>,
 }
+
+/// How often to look for lines.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How long reading the last lines may take. A blocked terminal must not block a teardown.
 const LAST_LINES: Duration = Duration::from_secs(10);
 
 impl NetworkLog {
-    /// Follows the router's log from its first line.
-    pub fn follow(router_log: &Path, plan: &Plan, redactor: Redactor, mut log: Rotating) -> Self {
-        let stopped = Arc::new(AtomicBool::new(false));
+    /// Follows the router's log from its first line, and writes `log`, if there is one.
+    pub fn follow(router_log: &Path, plan: &Plan, redactor: Redactor, mut log: Option<Rotating>) -> Self {
         let mut follower = Follower::new(router_log);
-        let (flag, session) = (Arc::clone(&stopped), plan.session.clone());
-        let (ending, ended) = channel();
+        let session = plan.session.clone();
+        let ((stopping, stopped), (ending, ended)) = (channel::<()>(), channel());
         std::thread::spawn(move || {
-            // Dropped when this thread ends, which `finish` waits for.
-            let _ending: Sender<()> = ending;
+            let ending: Sender<Tally> = ending;
+            let mut tally = Tally::default();
             loop {
-                // Checked before reading, so that everything written until then is read.
-                let last = flag.load(Ordering::SeqCst);
+                // Waited for before reading, so that everything written until then is read.
+                let last = stopped.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
                 for (stream, line) in follower.lines() {
-                    write(&mut log, stream, &line, &session, &redactor);
+                    // What it says to people is on the other stream.
+                    let Some(mut map) = decision_line(&line, &session).filter(|_| stream == OutputStream::Out) else {
+                        continue;
+                    };
+                    redact(&mut map, &redactor);
+                    tally.count(&map);
+                    if let Some(log) = &mut log {
+                        log.line(&Value::Object(map).to_string(), |dropped| dropped_line(dropped, &session));
+                    }
                 }
                 if last {
+                    // Nobody waits any more if this took too long.
+                    let _ = ending.send(tally);
                     return;
                 }
-                std::thread::sleep(Duration::from_millis(50));
             }
         });
-        Self { stopped, ended }
+        Self { stopping, ended }
     }
 
-    /// Reads the last lines. The router must have been stopped.
-    pub fn finish(self) {
-        self.stopped.store(true, Ordering::SeqCst);
+    /// Reads the last lines, and returns what all of them amount to. The router must have been stopped.
+    pub fn finish(self) -> Tally {
+        drop(self.stopping);
         // A failed reader only loses log lines.
-        let _ = self.ended.recv_timeout(LAST_LINES);
-    }
-}
-
-fn write(log: &mut Rotating, stream: OutputStream, line: &str, session: &str, redactor: &Redactor) {
-    // What it says to people is on the other stream.
-    if let (OutputStream::Out, Some(mut map)) = (stream, decision_line(line, session)) {
-        redact(&mut map, redactor);
-        log.line(&Value::Object(map).to_string(), |dropped| dropped_line(dropped, session));
+        self.ended.recv_timeout(LAST_LINES).unwrap_or_default()
     }
 }
 

@@ -54,6 +54,11 @@ impl Inside {
         below(&self.writable) && !below(&self.kept)
     }
 
+    /// Whether a path is in a directory that the sandbox can write, even if a part of it is kept read-only.
+    fn contains(&self, path: &Path) -> bool {
+        self.writable.iter().any(|one| path.starts_with(one))
+    }
+
     /// Fails if no output may be written to this directory, which does not have to exist yet.
     pub fn check(&self, dir: &Path) -> Result<(), RuntimeError> {
         self.place(dir).map(drop)
@@ -178,6 +183,48 @@ pub fn tree(dir: &Path, files: &[emit::File], inside: &Inside) -> Result<(), Run
     Ok(())
 }
 
+/// A file that is written as a whole at the end. Its place is checked and opened at the start.
+#[derive(Debug)]
+pub enum WholeFile {
+    /// One of our own descriptors.
+    Descriptor(File),
+    /// A directory and a name.
+    Place(OwnedFd, OsString),
+}
+
+impl WholeFile {
+    /// Opens the place of the file, like [`append`].
+    pub fn open(path: &Path, inside: &Inside) -> Result<Self, RuntimeError> {
+        if own_descriptor(path).is_some() {
+            return append(path, inside).map(Self::Descriptor);
+        }
+        let failed = |error: Errno| RuntimeError::Io(format!("writing {}", shown(path)), error.into());
+        let name = path.file_name().ok_or(Errno::INVAL).map_err(failed)?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = open_dir(CWD, &inside.place(dir)?).map_err(failed)?;
+        // Renaming a file onto a directory would fail at the end, after everything was done.
+        match openat2(
+            &dir,
+            Path::new(name),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+            NO_LINKS,
+        ) {
+            Ok(_) => Err(failed(Errno::ISDIR)),
+            Err(_) => Ok(Self::Place(dir, name.to_owned())),
+        }
+    }
+
+    /// Writes the file.
+    pub fn write(self, text: &str) -> Result<(), RuntimeError> {
+        let written = match self {
+            Self::Descriptor(mut file) => file.write_all(text.as_bytes()),
+            Self::Place(dir, name) => replace(&dir, &name, text.as_bytes(), 0o644),
+        };
+        written.map_err(RuntimeError::io("writing the report"))
+    }
+}
+
 /// Writes one file, beside its place and then renamed, as [`tree`] does.
 pub fn whole(path: &Path, bytes: &[u8]) -> Result<(), RuntimeError> {
     let failed = |error: io::Error| RuntimeError::Io(format!("writing {}", shown(path)), error);
@@ -260,8 +307,10 @@ fn temporary_name() -> io::Result<String> {
     Ok(bytes.iter().fold(".sandboxc-".to_owned(), |name, byte| name + &format!("{byte:02x}")))
 }
 
+mod fresh;
 mod rotating;
 #[cfg(test)]
 mod tests;
 
+pub use fresh::{fresh, only_trees};
 pub use rotating::{Dropped, Rotating};

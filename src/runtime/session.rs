@@ -1,5 +1,6 @@
 //! Sets a session up and tears it down.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
@@ -7,16 +8,18 @@ use super::RuntimeError;
 use super::cgroup::Cgroup;
 use super::conmon::{Inside, all_run, await_cleanups};
 use super::ctrlog;
-use super::doctor::{FIX_IDS, FIX_LABEL};
+use super::doctor::{FIX_CONTROLLERS, FIX_IDS, FIX_LABEL};
 use super::fault::point;
+use super::image::{ImageOrigin, MissingImage};
 use super::orphans::end_visits;
 use super::pins::{HostMount, Pins};
 use super::podman::Podman;
+use super::report::ReportedImage;
 use super::selinux;
 use super::signals::Signals;
 use super::state::State;
 use super::systemd;
-use super::verify::verify;
+use super::verify::{Verified, verify};
 use crate::emit::kube::Documents;
 use crate::emit::tree::Compiled;
 use crate::emit::{ceiling_args, network, update_args};
@@ -33,6 +36,15 @@ pub struct Session<'a> {
     state: &'a State,
     plan: &'a Plan,
     compiled: &'a Compiled,
+}
+
+/// A session whose command may start.
+#[derive(Debug)]
+pub struct Ready {
+    /// podman's id of the agent's container.
+    pub agent: String,
+    /// The images in use.
+    pub images: Vec<ReportedImage>,
 }
 
 /// Whether a failed setup may be tried again with another subnet.
@@ -58,8 +70,8 @@ impl<'a> Session<'a> {
 
     /// Opens the sources of mounts, creates the networks, starts the router, creates and verifies the agent pod, and
     /// waits for the gate and the forwarder. A signal stops the setup between two steps, and interrupts waits. Returns
-    /// podman's id of the agent's container.
-    pub fn set_up(&self) -> Result<String, SetupError> {
+    /// what podman calls the containers and images.
+    pub fn set_up(&self) -> Result<Ready, SetupError> {
         self.refuse_unlabeled()?;
         let mount =
             |(source, mount): (_, &'a Mount)| HostMount { source, target: &mount.target, read_only: mount.read_only };
@@ -67,10 +79,10 @@ impl<'a> Session<'a> {
         self.networks()?;
         point("networks-made");
         self.signals.check().map_err(SetupError::Failed)?;
-        let agent = self.pods(&pins).map_err(|error| SetupError::Failed(self.explain(error)))?;
+        let ready = self.pods(&pins).map_err(|error| SetupError::Failed(self.explain(error)))?;
         point("pods-up");
         self.signals.check().map_err(SetupError::Failed)?;
-        Ok(agent)
+        Ok(ready)
     }
 
     /// If `SELinux` does not permit this login containers without a label, each of them would fail with a bare
@@ -137,24 +149,38 @@ impl<'a> Session<'a> {
                 "this user has too few subordinate ids: add 65536 with `{FIX_IDS}` ({said})"
             ));
         }
-        for container in self.plan.pods().flat_map(Pod::containers) {
-            let image = container.image.value.reference();
-            let exists = self.podman.output(&["image", "exists", image], None).map(|output| output.status.code());
-            if matches!(exists, Ok(Some(1))) {
-                let make = match image.starts_with("localhost/") {
-                    true if container.role == Role::Agent => "sandboxc image build agent".to_owned(),
-                    true => "sandboxc image save router | podman load".to_owned(),
-                    false => format!("podman pull {image}"),
-                };
-                return RuntimeError::MissingImage(image.to_owned(), make);
-            }
+        if let Some(controller) = undelegated(&error) {
+            return RuntimeError::Host(format!(
+                "this host does not delegate the controller `{controller}` to this user, so the sandbox's limits cannot be \
+                 enforced: run `{FIX_CONTROLLERS}`"
+            ));
         }
-        error
+        let missing = self.missing_images();
+        if missing.is_empty() { error } else { RuntimeError::MissingImages(missing) }
+    }
+
+    fn missing_images(&self) -> Vec<MissingImage> {
+        let mut all: BTreeMap<&str, Role> = BTreeMap::new();
+        for container in self.plan.pods().flat_map(Pod::containers) {
+            let role = all.entry(container.image.value.reference()).or_insert(container.role);
+            *role = if container.role == Role::Agent { Role::Agent } else { *role };
+        }
+        let is_missing = |image: &str| {
+            let exists = self.podman.output(&["image", "exists", image], None).map(|output| output.status.code());
+            matches!(exists, Ok(Some(1)))
+        };
+        let origin = |image: &str, role| match image.starts_with("localhost/") {
+            true if role == Role::Agent => ImageOrigin::Build,
+            true => ImageOrigin::Save,
+            false => ImageOrigin::Pull,
+        };
+        let missing = all.into_iter().filter(|(image, _)| is_missing(image));
+        missing.map(|(image, role)| MissingImage { image: image.to_owned(), origin: origin(image, role) }).collect()
     }
 
     /// Starts router and agent pod in parallel: the forwarder connects only when the agent does. While they start,
     /// podman's containers are compared with the plan.
-    fn pods(&self, pins: &Pins) -> Result<String, RuntimeError> {
+    fn pods(&self, pins: &Pins) -> Result<Ready, RuntimeError> {
         let router = self.plan.router.as_ref().zip(self.compiled.stream.router.as_ref());
         let (first, second) = thread::scope(|scope| {
             let play = |(pod, manifest): (&Pod, &Documents)| self.pod(pod, "the router", "router", &manifest.text());
@@ -171,9 +197,9 @@ impl<'a> Session<'a> {
         ready.and(verified)
     }
 
-    /// Nothing runs in the agent's container yet except podman's init. Returns its id.
-    fn verify(&self, pins: &Pins) -> Result<String, RuntimeError> {
-        let mut ids = verify(&self.starting, self.plan)?;
+    /// Nothing runs in the agent's container yet except podman's init.
+    fn verify(&self, pins: &Pins) -> Result<Ready, RuntimeError> {
+        let Verified { containers: mut ids, images } = verify(&self.starting, self.plan)?;
         let agent = self.plan.names.agent_container();
         pins.verify(&agent)?;
         for (container, properties) in self.plan.pods().flat_map(ceiling_args) {
@@ -182,7 +208,7 @@ impl<'a> Session<'a> {
             }
         }
         let missing = || RuntimeError::Host(format!("podman has not created the container {agent}"));
-        ids.remove(&agent).ok_or_else(missing)
+        Ok(Ready { agent: ids.remove(&agent).ok_or_else(missing)?, images })
     }
 
     fn ready(&self) -> Result<(), RuntimeError> {
@@ -243,17 +269,22 @@ impl<'a> Session<'a> {
         self.state.log("router")
     }
 
-    /// Explains if the kernel killed something in the agent's container because of its memory limit. podman only
-    /// reports that for the container's init, which survives.
+    /// The limits that the agent's container reached, by the kernel's count. podman only reports a process that was killed
+    /// if it is the container's init, which survives.
+    pub fn limits_hit(&self) -> Vec<&'static str> {
+        let container = self.plan.names.agent_container();
+        let path = self.podman.inspect("reading the cgroup", &container).ok();
+        let path = path.as_ref().and_then(|state| state.pointer("/State/CgroupPath")?.as_str());
+        let Some(group) = path.and_then(|path| Cgroup::open(path).ok()) else { return Vec::new() };
+        let all = [("memory", group.out_of_memory_kills()), ("pids", group.refused_processes())];
+        all.into_iter().filter(|(_, count)| count.is_some_and(|count| count > 0)).map(|(name, _)| name).collect()
+    }
+
+    /// Explains that the kernel killed something because of the memory limit.
     pub fn out_of_memory(&self) -> Option<String> {
         let limit = self.plan.agent.main.limits.memory.as_ref()?;
-        let container = self.plan.names.agent_container();
-        let state = self.podman.inspect("reading the cgroup", &container).ok()?;
-        let group = Cgroup::open(state.pointer("/State/CgroupPath")?.as_str()?).ok()?;
-        (group.out_of_memory_kills()? > 0).then(|| {
-            let (bytes, place) = (limit.value, limit.from.short());
-            format!("out of memory: the limit is {bytes} bytes; raise resource_limits.memory ({place})")
-        })
+        let (bytes, place) = (limit.value, limit.from.short());
+        Some(format!("out of memory: the limit is {bytes} bytes; raise resource_limits.memory ({place})"))
     }
 
     /// Stops the router first, so that its last lines are written and read.
@@ -311,6 +342,16 @@ impl<'a> Session<'a> {
     fn remove(&self, args: &[&str]) -> Option<String> {
         self.podman.call("teardown", args, None).err().map(|error| error.to_string())
     }
+}
+
+/// The controller that crun does not find where it must enforce a limit.
+fn undelegated(error: &RuntimeError) -> Option<&'static str> {
+    let RuntimeError::Podman { said, .. } = error else { return None };
+    let lacks = |name: &&str| {
+        said.contains(&format!("controller `{name}` is not available"))
+            || (said.contains(&format!("opening file `{name}.")) && said.contains("for writing: No such file"))
+    };
+    ["cpu", "memory", "pids"].into_iter().find(lacks)
 }
 
 /// A panic in one of our threads is a bug. The session is torn down like any failed one.

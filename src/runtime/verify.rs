@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use super::RuntimeError;
 use super::podman::Podman;
+use super::report::ReportedImage;
 use crate::plan::Plan;
 use crate::plan::pod::{Container, NetworkKind, Pod};
 
@@ -25,6 +26,8 @@ use crate::plan::pod::{Container, NetworkKind, Pod};
 struct Inspected {
     id: String,
     name: String,
+    /// The digest of an image.
+    digest: String,
     /// The id of a container's image.
     image: String,
     #[serde(rename = "OCIConfigPath")]
@@ -96,8 +99,17 @@ impl Difference {
     }
 }
 
-/// Compares every container of the plan, all of which must have been started. Returns podman's id of each.
-pub fn verify(podman: &Podman, plan: &Plan) -> Result<BTreeMap<String, String>, RuntimeError> {
+/// What podman calls the objects of a plan.
+#[derive(Clone, Debug, Default)]
+pub struct Verified {
+    /// The ids of containers by name.
+    pub containers: BTreeMap<String, String>,
+    /// The images of containers.
+    pub images: Vec<ReportedImage>,
+}
+
+/// Compares every container of the plan, all of which must have been started.
+pub fn verify(podman: &Podman, plan: &Plan) -> Result<Verified, RuntimeError> {
     let containers: Vec<(&Pod, Option<&Container>, String)> = plan
         .pods()
         .flat_map(|pod| {
@@ -118,17 +130,26 @@ pub fn verify(podman: &Podman, plan: &Plan) -> Result<BTreeMap<String, String>, 
         let container = all.iter().find(|one| one.name == name && one.oci_config_path.is_some());
         container.ok_or_else(|| RuntimeError::Host(format!("podman has not created the container {name}")))
     };
+    let mut used: BTreeMap<&str, ReportedImage> = BTreeMap::new();
     for (pod, planned, name) in &containers {
         let (seen, infra) = (find(name)?, find(&pod.infra)?);
         let image = all.iter().find(|one| one.id == seen.image && one.oci_config_path.is_none());
         let config = configuration(seen)?;
+        if let (Some(planned), Some(image)) = (planned, image) {
+            let reference = planned.image.value.reference();
+            used.insert(
+                reference,
+                ReportedImage { reference: reference.to_owned(), id: image.id.clone(), digest: image.digest.clone() },
+            );
+        }
         let image = image.and_then(|image| image.config.as_ref());
         let subject = Subject { plan, pod, planned: *planned, seen, infra, image, config };
         if let Some(Difference { what, planned }) = subject.differences().into_iter().next() {
             return Err(RuntimeError::Unplanned { container: name.clone(), what, planned });
         }
     }
-    Ok(all.into_iter().map(|one| (one.name, one.id)).collect())
+    let images = used.into_values().collect();
+    Ok(Verified { containers: all.into_iter().map(|one| (one.name, one.id)).collect(), images })
 }
 
 /// Reads the configuration that the runtime got. The file belongs to the user; nothing inside can write it.

@@ -333,3 +333,36 @@ fn limits_reach_the_container_and_a_host_that_cannot_keep_them_starts_nothing() 
         assert_eq!(podman(&[kind, &["--quiet", "--filter", &of_session]].concat()), "", "{kind:?}");
     }
 }
+
+#[test]
+fn a_directory_holds_the_last_tree_only_and_one_of_the_users_is_left_alone() {
+    let sandbox = Sandbox::new();
+    let out = sandbox.scratch("out");
+    let at = out.to_str().unwrap();
+    let list = || text(&Command::new("find").current_dir(&out).arg(".").output().unwrap().stdout);
+    compile(&sandbox, &["-o", at, "--", "true"]);
+    assert!(list().contains("router/policy.json"));
+    fs::write(
+        sandbox.config_home().join("sandboxc/server.yaml"),
+        "version: 1\ndefaults: {network: {sandbox_enabled: false}}\n",
+    )
+    .unwrap();
+    compile(&sandbox, &["-o", at, "--", "true"]);
+    assert!(!list().contains("router") && list().contains("plan.json"), "{}", list());
+    fs::write(out.join("notes.txt"), "mine").unwrap();
+    let before = list();
+    for target in ["kube", "script", "quadlet"] {
+        let output = sandbox.command(&["compile", "--target", target, "-o", at, "--", "true"]).output().unwrap();
+        assert_eq!(code(&output), 125, "{target}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("which sandboxc did not write there"), "{target}: {stderr}");
+        assert_eq!(list(), before, "{target}");
+    }
+    let units = sandbox.scratch("units");
+    for session in ["one", "two", "one"] {
+        compile(&sandbox, &["--target", "quadlet", "--session", session, "-o", units.to_str().unwrap(), "--", "true"]);
+    }
+    let mut names: Vec<_> = fs::read_dir(&units).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["one", "two"], "a directory of several sets");
+}

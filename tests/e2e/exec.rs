@@ -75,6 +75,22 @@ fn a_second_command_is_the_same_user_with_the_same_confinement_environment_and_s
     }
 }
 
+/// `run` in a directory below the repo starts there.
+#[test]
+fn a_second_command_starts_in_the_directory_of_the_first() {
+    let sandbox = Sandbox::new();
+    let (below, session) = (sandbox.repo().join("below"), unique());
+    std::fs::create_dir(&below).unwrap();
+    let mut command = sandbox.command(&["run", "--session", &session, "--", "sh", "-c", "pwd; sleep 60"]);
+    let mut child = command.current_dir(&below).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, format!("{}\n", below.display()));
+    assert_eq!(text(&exec(&sandbox, &session, &["pwd"]).stdout), line);
+    signal(child.id(), "TERM");
+    child.wait().unwrap();
+}
+
 #[test]
 fn the_network_is_the_sessions_and_a_denied_host_is_denied() {
     let sandbox = Sandbox::new();

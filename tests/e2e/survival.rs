@@ -23,7 +23,8 @@ fn background(sandbox: &Sandbox, session: &str, script: &str) -> Child {
 
 fn ps(sandbox: &Sandbox) -> Vec<Value> {
     let output = sandbox.command(&["ps", "--json"]).output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap()
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["sessions"].as_array().unwrap().clone()
 }
 
 fn state_of(sandbox: &Sandbox, session: &str) -> Option<String> {

@@ -16,6 +16,7 @@ out = b''
 while True:
     ready, _, _ = select.select([fd], [], [], 60)
     if not ready:
+        os.kill(pid, 9)
         break
     try:
         data = os.read(fd, 65536)
@@ -24,7 +25,7 @@ while True:
     if not data:
         break
     out += data
-    if typed and (b'ready' in out or b'$ ' in out):
+    if typed and any(word in out for word in (b'ready', b'$ ', b'[Y/n]')):
         os.write(fd, typed)
         typed = b''
 sys.stdout.buffer.write(out)

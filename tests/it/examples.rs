@@ -127,6 +127,9 @@ fn golden(golden: &Path, files: &[File]) {
         let _ = fs::remove_dir_all(golden);
     }
     for file in files {
+        // `compile` replaces a tree only if it could have written all of it.
+        let below = file.path.strip_prefix("default/").unwrap_or(&file.path);
+        assert!(tree::is_of_a_tree(Path::new(below)) || below == "header", "{below}");
         let path = golden.join(&file.path);
         if update {
             fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -203,6 +203,7 @@ fn one_module_opens_outputs() {
         "runtime/lock.rs",
         "runtime/materials.rs",
         "runtime/output.rs",
+        "runtime/output/fresh.rs",
         "runtime/output/rotating.rs",
         "runtime/podman.rs",
         "runtime/registry.rs",

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::super::RuntimeError;
 use super::super::call::{Call, run};
 use super::super::registry::Registry;
-use super::{Check, Subject, told};
+use super::{Check, FIX_CONTROLLERS, Subject, told};
 
 /// 2026-01-01, as seconds since 1970. A clock that shows an earlier time is wrong.
 const NOT_BEFORE: u64 = 1_767_225_600;
@@ -84,9 +84,7 @@ fn controllers(list: Option<&str>) -> Check {
     if missing.is_empty() {
         return Check::ok(check, promise, format!("delegated: {}", list.trim()));
     }
-    let fix = "printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' | sudo install -D -m 644 /dev/stdin \
-                /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, then log in again";
-    Check::fail(check, promise, format!("not delegated to this user: {}", missing.join(", ")), fix)
+    Check::fail(check, promise, format!("not delegated to this user: {}", missing.join(", ")), FIX_CONTROLLERS)
 }
 
 /// The total size of swap, as the kernel writes it (`2097148 kB`); `None` if the machine has no swap.

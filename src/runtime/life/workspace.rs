@@ -26,6 +26,15 @@ pub(super) struct Watched {
     pub(super) watch: Watch,
 }
 
+/// What was told about the workspace of a run.
+#[derive(Default)]
+pub(super) struct Told {
+    /// What the watch is meant to prevent.
+    pub(super) alarms: Vec<String>,
+    /// Files that the host may execute later.
+    pub(super) changes: Vec<String>,
+}
+
 impl Watching {
     /// Occupies the protected names and starts to watch.
     pub(super) fn start(resolved: &Resolved) -> Result<Self, RuntimeError> {
@@ -61,9 +70,8 @@ impl Watching {
 }
 
 impl Watched {
-    /// Ends the watch and reports what it saw, and which changes by the command the host may execute later. Returns
-    /// true if something happened that the watch is meant to prevent.
-    pub(super) fn tell(self, tell: Tell<'_>) -> bool {
+    /// Ends the watch and reports what it saw, and which changes by the command the host may execute later.
+    pub(super) fn tell(self, tell: Tell<'_>) -> Told {
         let alarms = self.watch.finish();
         for alarm in &alarms {
             tell(&format!("ALARM: {alarm}"));
@@ -72,16 +80,15 @@ impl Watched {
         if let Some(alarm) = &report.alarm {
             tell(&format!("ALARM: {alarm}"));
         }
-        if report.changes.is_empty() {
-            return !alarms.is_empty();
+        if !report.changes.is_empty() {
+            tell("the command changed files that this host may execute later; review them first:");
         }
-        tell("the command changed files that this host may execute later; review them first:");
         for change in report.changes.iter().take(CHANGES) {
             tell(&format!("  {change}"));
         }
         if let Some(more) = report.changes.len().checked_sub(CHANGES).filter(|&more| more > 0) {
             tell(&format!("  and {more} more"));
         }
-        !alarms.is_empty()
+        Told { alarms, changes: report.changes.iter().map(ToString::to_string).collect() }
     }
 }

@@ -54,6 +54,9 @@ pub struct Record {
 pub struct Entrance {
     /// podman's id of the agent's container, which was compared with the plan.
     pub container: String,
+    /// The command's working directory, if it is not the container's.
+    #[serde(default)]
+    pub working_dir: Option<PathBuf>,
     /// A file with the command's variables.
     pub env_file: Option<PathBuf>,
     /// Whether the container's shell loads plain secrets first.

@@ -1,0 +1,286 @@
+//! The documents that `--json` prints, and their schemas.
+//!
+//! Each has a `version`, which is raised when a field changes its meaning or disappears, but not for a new field.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Failure;
+use super::context::print;
+use crate::config::schema::{self, text};
+use crate::runtime::report::Report;
+
+/// The version of every document here.
+pub(super) const VERSION: u32 = 1;
+
+/// The schemas by name, in the order in which help lists them.
+pub fn schemas() -> [(&'static str, String); 14] {
+    [
+        ("repo", schema::repo()),
+        ("server", schema::server()),
+        ("compile", text::<Compiled>("compile")),
+        ("doctor", text::<Doctor>("doctor")),
+        ("explain", text::<Explained>("explain")),
+        ("gc", text::<Swept>("gc")),
+        ("image-build", text::<ImageBuilt>("image-build")),
+        ("install", text::<Installed>("install")),
+        ("logs", text::<LogLine>("logs")),
+        ("ps", text::<Sessions>("ps")),
+        ("report", text::<Report>("report")),
+        ("status", text::<Status>("status")),
+        ("stop", text::<StoppedSession>("stop")),
+        ("validate", text::<Validated>("validate")),
+    ]
+}
+
+/// Prints a document on one line.
+pub(super) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(document).map_err(|error| Failure::promise(format!("internal: {error}")))?;
+    print(&format!("{line}\n"))
+}
+
+/// `compile --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Compiled {
+    /// The version of this document.
+    pub version: u32,
+    /// The session id.
+    pub session: String,
+    /// The hash of the plan, which is part of every name.
+    pub plan: String,
+    /// The directory.
+    pub directory: PathBuf,
+    /// The files in it.
+    pub files: Vec<String>,
+    /// The unit to start; null for other targets than quadlet.
+    pub unit: Option<String>,
+}
+
+/// `doctor --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Doctor<'a> {
+    /// The version of this document.
+    pub version: u32,
+    /// Whether this host can keep every promise.
+    pub ok: bool,
+    /// The promises.
+    pub checks: Vec<DoctorCheck<'a>>,
+}
+
+/// A promise.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct DoctorCheck<'a> {
+    /// The check's name.
+    pub check: &'a str,
+    /// The promise, as a sentence.
+    pub promise: &'a str,
+    /// `ok`, `warn` or `fail`.
+    pub level: &'a str,
+    /// What the check found.
+    pub found: &'a str,
+    /// What fixes it, or null.
+    pub fix: Option<&'a str>,
+}
+
+/// `explain --json`
+#[derive(Debug, JsonSchema)]
+#[allow(dead_code, reason = "describes what `explain` writes")]
+pub(super) struct Explained {
+    /// The version of this document.
+    version: u32,
+    /// `allow` or `deny`.
+    verdict: String,
+    /// The host in normal form.
+    host: Option<String>,
+    /// The port.
+    port: u16,
+    /// The code of the reason.
+    reason: String,
+    /// The rule that decided, or null.
+    rule: Option<String>,
+    /// What to do about a denial.
+    hint: String,
+}
+
+/// `gc --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Swept {
+    /// The version of this document.
+    pub version: u32,
+    /// Whether nothing was removed.
+    pub dry_run: bool,
+    /// Dead sessions that had a directory.
+    pub sessions: Vec<String>,
+    /// What was removed, or would be.
+    pub objects: Vec<SweptObject>,
+    /// What could not be removed, and why.
+    pub left: Vec<String>,
+}
+
+/// An object of podman.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SweptObject {
+    /// `container`, `pod`, `network`, `volume` or `secret`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The session on its label, or null.
+    pub session: Option<String>,
+}
+
+/// `image build --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ImageBuilt {
+    /// The version of this document.
+    pub version: u32,
+    /// The image's reference.
+    pub image: String,
+    /// podman's id of it; null if it is not there.
+    pub id: Option<String>,
+    /// Whether it was built. An image from a registry is not.
+    pub built: bool,
+}
+
+/// `install --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Installed {
+    /// The version of this document.
+    pub version: u32,
+    /// The session id, which names the sandbox.
+    pub session: String,
+    /// The unit to start, by a name that stays the same.
+    pub unit: String,
+    /// The unit that runs the command, whose name contains the plan's hash.
+    pub agent: String,
+    /// All units.
+    pub units: Vec<String>,
+    /// Images that do not exist yet.
+    pub missing_images: Vec<String>,
+}
+
+/// A line of `logs --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LogLine<'a> {
+    /// The version of this document.
+    pub version: u32,
+    /// `router`, `gate` or `forwarder`.
+    pub service: &'a str,
+    /// The line.
+    pub line: &'a str,
+}
+
+/// `ps --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Sessions {
+    /// The version of this document.
+    pub version: u32,
+    /// The running sessions, the oldest first.
+    pub sessions: Vec<RunningSession>,
+}
+
+/// A running session.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct RunningSession {
+    /// The session id.
+    pub session: String,
+    /// `starting`, `running` or `ending`.
+    pub state: String,
+    /// The start, in seconds since the epoch.
+    pub since: u64,
+    /// The agent's image.
+    pub image: String,
+    /// The workspace on the host.
+    pub workspace: PathBuf,
+    /// The runner's process id.
+    pub pid: i32,
+}
+
+/// `status --json`
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(super) struct Status {
+    /// The version of this document.
+    pub version: u32,
+    /// The installed sandboxes.
+    pub sandboxes: Vec<SandboxStatus>,
+}
+
+/// An installed sandbox.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(super) struct SandboxStatus {
+    /// Its name.
+    pub name: String,
+    /// The unit to start.
+    pub unit: String,
+    /// systemd's state of the unit that runs the command, such as `active`, `inactive` or `failed`.
+    pub state: String,
+    /// systemd's result of its last run, such as `success`, `exit-code` or `timeout`; null if it has not run.
+    pub result: Option<String>,
+    /// The exit code of the last run.
+    pub exit_code: Option<i32>,
+    /// The start of the last run, in seconds since the epoch.
+    pub started: Option<f64>,
+    /// Seconds that the last run took, or has taken so far.
+    pub duration: Option<f64>,
+    /// The next scheduled run, in seconds since the epoch.
+    pub next: Option<f64>,
+    /// What differs between the installed units and today's config; null if the config cannot be read.
+    pub drift: Option<Vec<String>>,
+    /// Why the config cannot be compared, or null.
+    pub drift_error: Option<String>,
+    /// The images.
+    pub images: Vec<ImageStatus>,
+}
+
+/// An image of an installed sandbox.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(super) struct ImageStatus {
+    /// Its reference.
+    pub image: String,
+    /// When it was built, in seconds since the epoch; null if it is missing.
+    pub created: Option<f64>,
+}
+
+/// `stop --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct StoppedSession {
+    /// The version of this document.
+    pub version: u32,
+    /// The session id.
+    pub session: String,
+    /// What could not be removed, and why.
+    pub left: Vec<String>,
+}
+
+/// `validate --json`
+#[derive(Debug, JsonSchema)]
+#[allow(dead_code, reason = "describes what `validate` writes")]
+pub(super) struct Validated {
+    /// The version of this document.
+    version: u32,
+    /// Whether the config has no errors.
+    valid: bool,
+    /// The findings.
+    findings: Vec<Finding>,
+}
+
+/// A finding about the config.
+#[derive(Debug, JsonSchema)]
+#[allow(dead_code, reason = "describes what `validate` writes")]
+pub(super) struct Finding {
+    /// Its code.
+    code: String,
+    /// `error` or `warning`.
+    severity: String,
+    /// What is wrong.
+    message: String,
+    /// What to write instead.
+    help: Vec<String>,
+    /// The file, or null.
+    file: Option<String>,
+    /// The line, from 1.
+    line: Option<u32>,
+    /// The column, from 1.
+    column: Option<u32>,
+}

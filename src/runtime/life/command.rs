@@ -1,0 +1,181 @@
+//! The command of a session: from its start to the end of the teardown, and what is reported of it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+
+use super::workspace::Watched;
+use super::{Given, LifeError, Order, Tell, take_down};
+use crate::config::ImageSource;
+use crate::plan::Plan;
+use crate::runtime::conmon::Inside;
+use crate::runtime::exec::{Ended, Exec, Extent, exec};
+use crate::runtime::exit;
+use crate::runtime::fault::point;
+use crate::runtime::netlog::NetworkLog;
+use crate::runtime::output::Rotating;
+use crate::runtime::podman::Podman;
+use crate::runtime::registry::{Entrance, Stage};
+use crate::runtime::report::{Outcome, Report};
+use crate::runtime::session::Session;
+use crate::runtime::signals::Signals;
+use crate::runtime::state::State;
+
+/// The exit code of a command that SIGKILL ended.
+const KILLED: u8 = exit::SIGNAL_BASE + 9;
+
+/// The exit code of a command that does not exist.
+const NOT_FOUND: u8 = 127;
+
+/// A session whose command may start.
+pub(super) struct Started<'a> {
+    pub(super) podman: &'a Podman,
+    pub(super) state: &'a State,
+    pub(super) plan: &'a Plan,
+    pub(super) session: &'a Session<'a>,
+    pub(super) given: &'a Given,
+    /// podman's id of the agent's container.
+    pub(super) agent: String,
+}
+
+/// Runs the command and takes the session down. Returns the exit code.
+pub(super) fn execute(
+    order: &Order<'_>,
+    tell: Tell<'_>,
+    started: &Started<'_>,
+    signals: &Signals,
+    (log, watched): (Option<Rotating>, Option<&Watched>),
+    report: &mut Report,
+) -> Result<u8, LifeError> {
+    let has_network = started.plan.network.is_some();
+    let logged = has_network && log.is_some();
+    let redactor = || started.given.redactor.clone();
+    let mut decisions =
+        has_network.then(|| NetworkLog::follow(&started.session.router_log(), started.plan, redactor(), log));
+    let configured = started.plan.agent.main.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
+    let timeout = order.timeout.into_iter().chain(configured).min();
+    let workspace = &order.config.0.workspace;
+    let start = (!workspace.start.as_os_str().is_empty()).then(|| workspace.target.join(&workspace.start));
+    let begin = Instant::now();
+    let request = Exec {
+        container: &started.agent,
+        extent: Extent::Session(started.state),
+        command: order.command,
+        working_dir: start.as_deref(),
+        tty: order.tty,
+        term: order.term,
+        env_file: started.given.env_file.as_deref(),
+        secrets: started.given.secrets,
+        deadline: timeout.map(|timeout| begin + timeout),
+        alarm: watched.map(|watched| watched.watch.raised()),
+    };
+    started.state.run(Entrance {
+        container: started.agent.clone(),
+        working_dir: start.clone(),
+        env_file: started.given.env_file.clone(),
+        secrets: started.given.secrets,
+    });
+    let ended = exec(started.podman, &request, signals);
+    report.command_duration = Some(begin.elapsed().as_secs_f64());
+    let hints = hints(order, started, ended.as_ref().ok().copied(), report);
+    let mut tally = None;
+    if logged {
+        started.session.stop_router();
+        tally = decisions.take().map(NetworkLog::finish);
+    }
+    point("command-ended");
+    started.state.enter(Stage::Ending);
+    end_session(order, tell, started, !logged && matches!(ended, Ok(Ended::Code(_))));
+    // Otherwise the router has stopped by now.
+    if let Some(tally) = tally.or_else(|| decisions.map(NetworkLog::finish)) {
+        report.decisions(&tally);
+        if !order.quiet {
+            tally.summary().iter().for_each(|line| tell(line));
+        }
+    }
+    let ended = ended?;
+    let (outcome, code) = outcome(ended);
+    report.outcome = outcome;
+    let error = match ended {
+        Ended::Code(_) | Ended::Signalled(_) => None,
+        Ended::TimedOut => Some(format!("timed out after {} s", timeout.unwrap_or_default().as_secs())),
+        Ended::Alarmed => Some(
+            "stopped the command: the workspace now contains something that git or sandboxc on this host would act on"
+                .to_owned(),
+        ),
+    };
+    hints.iter().chain(&error).for_each(|line| tell(line));
+    report.error = error;
+    if ended == Ended::TimedOut {
+        report.limits_hit.insert("timeout".to_owned());
+    }
+    Ok(code)
+}
+
+fn outcome(ended: Ended) -> (Outcome, u8) {
+    match ended {
+        Ended::Code(code) => (Outcome::Exited, code),
+        Ended::TimedOut => (Outcome::TimedOut, exit::TIMEOUT),
+        Ended::Alarmed => (Outcome::Stopped, exit::PROMISE),
+        Ended::Signalled(signal) => (Outcome::Interrupted, exit::SIGNAL_BASE + u8::try_from(signal).unwrap_or(0)),
+    }
+}
+
+/// What explains the end of the command. Read before the container is removed, together with the kernel's counts.
+fn hints(order: &Order<'_>, started: &Started<'_>, ended: Option<Ended>, report: &mut Report) -> Vec<String> {
+    let mut hints = Vec::new();
+    if matches!(ended, Some(Ended::Code(NOT_FOUND)))
+        && let Some(program) = order.command.first().filter(|program| is_missing(&started.agent, program))
+    {
+        let image = &started.plan.agent.main.image.value;
+        let named = match image {
+            ImageSource::Containerfile { .. } => "",
+            ImageSource::Reference(_) => {
+                ", named with `image: {containerfile: Containerfile}` in .sandboxc/sandbox.yaml"
+            }
+        };
+        hints.push(format!(
+            "`{program}` is not in the image {}: install it in .sandboxc/Containerfile{named}, then run `sandboxc image build agent`",
+            image.reference()
+        ));
+    }
+    if order.wants_report || matches!(ended, Some(Ended::Code(KILLED))) {
+        let hit = started.session.limits_hit();
+        if hit.contains(&"memory") && matches!(ended, Some(Ended::Code(KILLED))) {
+            hints.extend(started.session.out_of_memory());
+        }
+        report.limits_hit.extend(hit.into_iter().map(str::to_owned));
+    }
+    hints
+}
+
+/// Whether a command's program is nowhere in the container where its name is looked up. Only for a hint: the command may
+/// have changed everything that is looked at.
+fn is_missing(container: &str, program: &str) -> bool {
+    let Some(inside) = Inside::of_id(container) else { return false };
+    let (Some(root), Some(path)) = (inside.root(), inside.search_path()) else { return false };
+    let exists = |path: PathBuf| {
+        let below = path.strip_prefix("/").unwrap_or(&path);
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        openat2(&root, below, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS).is_ok()
+    };
+    match program.contains('/') {
+        // A relative path begins in a directory that the command may have changed.
+        true => Path::new(program).is_absolute() && !exists(PathBuf::from(program)),
+        false => !path.split(':').any(|dir| exists(Path::new(dir).join(program))),
+    }
+}
+
+/// Removes everything, unless `--keep` was given.
+fn end_session(order: &Order<'_>, tell: Tell<'_>, started: &Started<'_>, in_order: bool) {
+    let names = &started.plan.names;
+    if order.keep {
+        tell(&format!(
+            "--keep: the next `sandboxc gc` removes the pods {} and {} and the network {}",
+            names.agent_pod, names.router_pod, names.internal_network
+        ));
+        return;
+    }
+    take_down(started.session, started.state, in_order);
+}
