@@ -32,7 +32,7 @@ impl Waiting {
             Progress::Ready(session) => (format!("session {session}\n"), false),
         };
         let ended = text.ends_with('\n');
-        self.put(&format!("{ERASE}sandboxc: {}{}", escaped(text.trim_end()), if ended { "\n" } else { "" }));
+        Self::put(&format!("{ERASE}sandboxc: {}{}", escaped(text.trim_end()), if ended { "\n" } else { "" }));
         self.open.set(open);
     }
 
@@ -44,12 +44,12 @@ impl Waiting {
 
     fn erase(&self) {
         if self.open.replace(false) {
-            self.put(ERASE);
+            Self::put(ERASE);
         }
     }
 
     /// A closed stderr is not an error.
-    fn put(&self, text: &str) {
+    fn put(text: &str) {
         let mut stderr = io::stderr().lock();
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }

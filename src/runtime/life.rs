@@ -46,6 +46,7 @@ pub enum Progress<'a> {
 }
 
 /// The arguments of a run.
+#[allow(clippy::struct_excessive_bools, reason = "they are the flags of the command line")]
 pub struct Order<'a> {
     /// The config, and the values of its secrets.
     pub config: (&'a Resolved, &'a SecretValues),

@@ -117,7 +117,9 @@ mod tests {
 
     fn tally(lines: &[Value]) -> Tally {
         let mut tally = Tally::default();
-        lines.iter().for_each(|line| tally.count(line.as_object().unwrap()));
+        for line in lines {
+            tally.count(line.as_object().unwrap());
+        }
         tally
     }
 

@@ -60,7 +60,9 @@ fn every_document_has_a_version_and_is_what_its_schema_describes() {
     let logs = sandbox.command(&["logs", "--json", &session]).output().unwrap();
     let lines: Vec<Value> = text(&logs.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().any(|line| line["line"] == "router: ready"), "{lines:?}");
-    lines.iter().for_each(|line| check("logs", line));
+    for line in &lines {
+        check("logs", line);
+    }
     let stopped = document(&sandbox, "stop", &["stop", "--json", &session], 0);
     assert_eq!(stopped["left"].as_array().unwrap().len(), 0, "{stopped}");
     fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), "version: 1\nnetwork: {allow: [1]}\n").unwrap();

@@ -51,7 +51,8 @@ pub fn only_trees(dir: &Path, inside: &Inside) -> Result<(), RuntimeError> {
     let real = allowed(dir, inside)?;
     for entry in entries(&real).map_err(RuntimeError::io(format!("reading {}", shown(dir))))? {
         let name = entry.file_name();
-        if !is_beside(&name) && !(entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_compiled(&entry.path())) {
+        let is_tree = entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_compiled(&entry.path());
+        if !is_tree && !is_beside(&name) {
             return Err(foreign(dir, Path::new(&name)));
         }
     }
