@@ -17,7 +17,7 @@ pub struct Goal {
     pub mitmproxy: Option<f64>,
 }
 
-/// What all rounds found of one way to the host.
+/// The results of all rounds of one way to the host.
 #[derive(Default)]
 pub struct Way {
     /// What it is called.

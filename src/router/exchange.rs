@@ -117,12 +117,24 @@ impl Exchange<'_> {
             }
             let mut passing = passing;
             loop {
-                if reader.bytes().is_empty() && !body.is_done() {
-                    down.flush().await.map_err(|_| Lost::Broken)?;
-                }
-                match body.next(reader).await.map_err(|_| Lost::Broken)? {
-                    Some(piece) => passing.piece(piece, down).await?,
-                    None => break,
+                let next = {
+                    let mut next = pin!(body.next(reader));
+                    match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
+                        Poll::Ready(next) => next,
+                        Poll::Pending => {
+                            down.flush().await.map_err(|_| Lost::Broken)?;
+                            next.await
+                        }
+                    }
+                };
+                match next {
+                    Ok(Some(piece)) => passing.piece(piece, down).await?,
+                    Ok(None) => break,
+                    Err(_) => {
+                        // What came before is passed on.
+                        let _ = down.flush().await;
+                        return Err(Lost::Broken);
+                    }
                 }
             }
             passing.finish(down).await?;

@@ -33,7 +33,7 @@ impl Early {
     }
 }
 
-/// A line for people that is no complaint: whoever waits for a start ends it at any other one.
+/// An informational line: a runner that waits for a start stops at any other line.
 pub fn note(line: &str) {
     say(&format!("note: {line}"));
 }

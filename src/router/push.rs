@@ -40,7 +40,7 @@ impl<U: Up> Up for Resumed<'_, U> {
     }
 }
 
-/// Reads the commands of a push if its refs decide, and decides.
+/// Reads the commands of a push, and decides about its refs.
 pub(super) async fn read(
     Scene { worker, live, place }: Scene<'_>,
     host: &Host,
@@ -89,7 +89,7 @@ pub(super) async fn read(
     Err(refuse(&commands, entry, decision.reason, decision.reason.hint(), why))
 }
 
-/// A body that may differ from what it seems to be cannot be checked.
+/// Whether the body can be checked: it must have one content type, and no encoding.
 fn readable(request: &Request) -> Result<(), String> {
     let kinds: Vec<&[u8]> = values(&request.headers, "content-type").collect();
     if !matches!(kinds[..], [kind] if is(kind, "application/x-git-receive-pack-request")) {
@@ -114,7 +114,7 @@ fn refuse(
     in_words(refusal, refused)
 }
 
-/// What git's user reads: why, by which rule, what to do.
+/// The message for the user of git: the reason, the rule, and what to do.
 fn words(refusal: &Refusal, entry: &LogEntry) -> String {
     let reason = refusal.reason;
     let rule = entry.rule.as_ref().map(|rule| format!(", {rule}")).unwrap_or_default();

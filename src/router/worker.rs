@@ -45,7 +45,7 @@ impl Worker {
         self.until(allowed(place, entry, true)).await;
     }
 
-    /// Waits until a policy that comes after these changes does not allow a request.
+    /// Waits until a later policy does not allow a request.
     pub(super) fn changed_to_denied(
         &self,
         mut changes: watch::Receiver<u64>,

@@ -1,4 +1,4 @@
-//! What hosts can answer: trailers, interim answers, ends at the wrong time, and what is no answer at all.
+//! Responses of hosts: trailers, interim responses, early ends, and bytes that are not a response.
 
 use std::io::Read as _;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The fake AWS that end-to-end tests talk to: it must know a good signature from a bad one.
+//! The fake AWS of the end-to-end tests: it must tell good signatures from bad ones.
 
 use std::path::Path;
 use std::process::Command;

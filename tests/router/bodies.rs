@@ -1,4 +1,4 @@
-//! Rules that read a body: what they read is what the server gets.
+//! Rules that read bodies: the server gets exactly what was read.
 
 use sandboxc::policy::{GraphqlRule, Policy, RequestRule, Rule, RuleSet};
 

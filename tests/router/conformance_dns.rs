@@ -1,4 +1,4 @@
-//! Queries of names in the corpus: what the router's name server answers, what it says of them, and that it asks nobody.
+//! The corpus' DNS queries: responses, log lines, and no query to any other server.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! As much of HTTP/2 as it takes to read answers: frames, and the status in a block of headers.
+//! Just enough HTTP/2 to read responses: frames, and the status in a header block.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Git itself behind the router, and a client that hides what it pushes.
+//! git behind the router, and clients that try to hide what they push.
 
 use std::fs;
 use std::path::Path;

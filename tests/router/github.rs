@@ -1,4 +1,4 @@
-//! Tokens of a GitHub App: minted, renewed and revoked by the router, against an API that verifies what it is shown.
+//! Tokens of a GitHub App: minted, renewed and revoked by the router, with an API that verifies its JWTs.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

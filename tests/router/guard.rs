@@ -1,4 +1,4 @@
-//! The address guard: an allowed name that leads to a special-purpose address is refused, unless it may.
+//! The address guard: an allowed name that leads to a special-purpose address is refused, unless its entry permits it.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Port 443 where requests are looked at: whose they are, what they ask for, and what is done with those that may not.
+//! Decrypted connections on port 443: hosts, methods, paths, and refusals.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The log of the inspecting tier: one line a request, which no byte of the request forges, splits or
+//! The log of the inspecting tier: one line per request, which no byte of the request forges, splits or
 //! suppresses.
 
 use sandboxc::source::Sourced;

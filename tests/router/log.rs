@@ -1,4 +1,4 @@
-//! The log: one JSON line a decision, which no byte of a client can forge or split.
+//! The log: one JSON line per decision, which no byte of a client can forge or split.
 
 use sandboxc::policy::Verdict;
 

@@ -43,6 +43,7 @@ mod pod;
 mod requests;
 mod script;
 mod secure;
+mod start;
 mod steering;
 mod streams;
 mod tcp;

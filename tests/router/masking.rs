@@ -1,4 +1,4 @@
-//! Credentials: where a surrogate becomes the real value on its way up, and where it must not go at all.
+//! Credentials: where a surrogate is replaced by the real value, and where it is refused.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -1,4 +1,4 @@
-//! Credentials: what comes back from a host holds no value, and is otherwise as it was.
+//! Credentials: responses contain no real value, and are otherwise unchanged.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Requests that are signed with surrogate keys leave signed with the real ones. Whether the new signatures are right is
-//! what `tests/vectors` are about; here it is what the router makes of them.
+//! Requests that are signed with surrogate keys leave signed with the real ones. The signatures
+//! themselves are tested with `tests/vectors`.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Certificates: a session's, as the runtime makes them, and those of the servers behind the router.
+//! Certificates: those of a session, as the runtime creates them, and those of the servers behind the router.
 
 use std::fs;
 use std::path::Path;

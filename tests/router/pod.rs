@@ -1,4 +1,4 @@
-//! The program's other modes where they run: gate and forwarder in the agent's namespace, `ready` in the router's.
+//! The other modes of the program: gate and forwarder in the agent's network namespace, `ready` in the router's.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! `decide_request` against the running router: random requests over real connections, each answer and each log line.
+//! `decide_request` against the running router: random requests over real connections, and the response and log line of each.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A server of a test's own behind the router, which says what its script says.
+//! A server behind the router that follows a test's script.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

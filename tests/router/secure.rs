@@ -1,4 +1,4 @@
-//! A TLS client that writes raw bytes, for tests of the inspecting tier.
+//! A TLS client that writes raw bytes, for tests of decrypted connections.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;

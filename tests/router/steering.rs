@@ -1,4 +1,4 @@
-//! Headers by which a client could say another method, path or host than the one that was decided on.
+//! Headers that could tell a server another method, path or host than the one that was checked.
 
 use sandboxc::policy::{Policy, RequestRule, STEERING};
 

@@ -1,4 +1,4 @@
-//! Bodies on inspected connections: nothing is held back, in either direction, and nothing is read before it is decided.
+//! Bodies on decrypted connections: streamed both ways, and not read before the decision.
 
 use std::time::{Duration, Instant};
 

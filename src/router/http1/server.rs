@@ -86,7 +86,7 @@ impl Down for Answering<'_> {
     }
 
     async fn piece(&mut self, piece: Piece) -> io::Result<()> {
-        self.writer.piece(piece).await
+        self.writer.hold_piece(piece).await
     }
 
     async fn flush(&mut self) -> io::Result<()> {

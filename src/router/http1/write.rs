@@ -10,6 +10,9 @@ use tokio::time::timeout;
 use crate::router::message::{Answer, Field, Length, Piece, Request};
 use crate::router::stream::Handle;
 
+/// How much of a chunked body is held at most, to be sent with what follows.
+const AT_ONCE: usize = 32 << 10;
+
 /// A writer to one side.
 #[derive(Debug)]
 pub struct Writer {
@@ -17,7 +20,8 @@ pub struct Writer {
     /// The total number of sent bytes.
     pub sent: u64,
     chunked: bool,
-    /// A head that waits for the first bytes of its body, so that both are sent in one packet.
+    /// A head that waits for the first bytes of its body, and chunks that wait for the last one, so that they are sent in
+    /// one packet.
     waiting: Vec<u8>,
     /// How long the other side may not accept anything.
     silence: Duration,
@@ -87,6 +91,17 @@ impl Writer {
         &self.io
     }
 
+    /// Writes a piece of a body, or holds it until [`Self::release`] or the end.
+    pub async fn hold_piece(&mut self, piece: Piece) -> io::Result<()> {
+        match piece {
+            Piece::Data(data) if self.chunked => {
+                write_chunk(&mut self.waiting, &data);
+                if self.waiting.len() < AT_ONCE { Ok(()) } else { self.release().await }
+            }
+            other => self.piece(other).await,
+        }
+    }
+
     /// Writes a piece of a body.
     pub async fn piece(&mut self, piece: Piece) -> io::Result<()> {
         match piece {
@@ -112,9 +127,7 @@ impl Writer {
             return self.write(data).await;
         }
         let mut text = Vec::with_capacity(data.len() + 24);
-        let _ = write!(text, "{:x}\r\n", data.len());
-        text.extend_from_slice(data);
-        text.extend_from_slice(b"\r\n");
+        write_chunk(&mut text, data);
         self.write(&text).await
     }
 
@@ -122,6 +135,16 @@ impl Writer {
     pub async fn finish(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.chunked) { self.write(b"0\r\n\r\n").await } else { self.release().await }
     }
+}
+
+/// Nothing for no bytes, which would be the last chunk.
+fn write_chunk(text: &mut Vec<u8>, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    let _ = write!(text, "{:x}\r\n", data.len());
+    text.extend_from_slice(data);
+    text.extend_from_slice(b"\r\n");
 }
 
 fn write_fields(text: &mut Vec<u8>, fields: &[Field]) {
