@@ -45,6 +45,11 @@ pub enum EmitError {
     /// `--podman` is older than the minimum.
     #[error("podman {0} is older than {floor}, which is the first version that supports user namespaces and sysctls of pods", floor = PodmanVersion::FLOOR)]
     TooOld(PodmanVersion),
+    /// A session id that cannot name units.
+    #[error(
+        "the session id {0} begins like the name of another sandbox's unit (12 hexadecimal digits and a hyphen): choose another one"
+    )]
+    UnitName(String),
     /// A template or a serializer failed, which is a bug.
     #[error("internal: {0}")]
     Internal(String),

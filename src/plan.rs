@@ -30,13 +30,13 @@ pub use diff::{Difference, Direction, Side, diff};
 pub use fact::Fact;
 pub use grant::{Grant, GrantKind};
 pub use inspected::{Keeper, MaterialStore, Materials, Origin, Part, ca_scopes, surrogates};
-pub use name::{Names, SESSION_LABEL, config_hash, runner_hash, session_is_valid};
+pub use name::{Names, SESSION_LABEL, config_hash, plan_hash, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
 pub use pod::{Container, Pod, Role};
 pub use route::subnets;
 
 /// Part of every hash: raised when the same plan would be emitted in another way.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 
 /// The address on which podman's rootless network answers DNS queries (`--dns-forward`, podman `pasta_linux.go`, since
 /// 5.0). It asks the host's resolver, even one on the host's own loopback address.

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::plan::pod::{Attachment, Container, NetworkKind, Pod, Role, Source};
-use crate::plan::{Part, Plan, SESSION_LABEL, SandboxNetwork, runner_hash};
+use crate::plan::{Part, Plan, SESSION_LABEL, SandboxNetwork, plan_hash, runner_hash};
 
 use super::{EmitError, File, PodmanVersion, defaults};
 
@@ -40,15 +40,19 @@ const START_TIMEOUT: u32 = 300;
 pub const UNIT_LABEL: &str = "io.sandboxc.unit";
 
 /// The names of a plan's unit files, and of the services that Quadlet generates from them.
+///
+/// What people and their tools name has a name that stays the same when the plan changes: the agent's unit, the target and
+/// the timer. All other names contain the plan's hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Units {
     hash: String,
+    session: String,
 }
 
 impl Units {
     /// The names of a plan's units.
     pub fn new(plan: &Plan) -> Self {
-        Self { hash: plan.names.hash.clone() }
+        Self { hash: plan.names.hash.clone(), session: plan.session.clone() }
     }
 
     fn file(&self, role: &str, kind: &str) -> String {
@@ -59,10 +63,20 @@ impl Units {
         format!("sandboxc-{}-{role}.service", self.hash)
     }
 
+    /// The file of a unit with a stable name.
+    fn stable(&self, kind: &str) -> String {
+        stable_name(&self.session, kind)
+    }
+
     /// The unit to start.
     pub fn agent(&self) -> String {
-        self.service("agent")
+        self.stable("service")
     }
+}
+
+/// The name of a unit that stays the same when a sandbox's plan changes.
+pub fn stable_name(session: &str, kind: &str) -> String {
+    format!("sandboxc-{session}.{kind}")
 }
 
 /// The service that Quadlet generates from a unit file; `None` for other files (podman-systemd.unit(5)).
@@ -82,6 +96,10 @@ pub fn units(plan: &Plan, podman: PodmanVersion, mounted: &[File]) -> Result<Vec
     }
     if runner_hash(&plan.names.agent_pod).is_some() {
         return Err(EmitError::Internal("units contain their command themselves".to_owned()));
+    }
+    // It would be the name of a part of another sandbox.
+    if plan_hash(&format!("sandboxc-{}", plan.session)).is_some() {
+        return Err(EmitError::UnitName(plan.session.clone()));
     }
     let mut maker = Maker { plan, podman, units: Units::new(plan), router_image: Image::Reference };
     let mut files = vec![maker.egress()?, maker.pod()?];
@@ -132,7 +150,7 @@ impl Maker<'_> {
     fn relations(&self, what: &str, requires: &[&str], binds_to: &[&str]) -> Relations {
         let services = |roles: &[&str]| roles.iter().map(|role| self.units.service(role)).collect();
         Relations {
-            description: format!("{what} of the sandbox {}", self.plan.session),
+            description: format!("{what} of the sandbox {} (plan {})", self.plan.session, self.units.hash),
             requires: services(requires),
             binds_to: services(binds_to),
             stop_when_unneeded: true,
@@ -276,15 +294,15 @@ impl Maker<'_> {
 
     /// A single name for the whole sandbox, for starting and stopping it by hand or from another unit.
     fn target(&self) -> Result<File, EmitError> {
-        let description = format!("The sandbox {}", self.plan.session);
+        let description = format!("The sandbox {} (plan {})", self.plan.session, self.units.hash);
         let text = unit::target(self.podman, &description, &self.units.agent())?;
-        Ok(File::new(self.units.file("sandbox", "target"), text))
+        Ok(File::new(self.units.stable("target"), text))
     }
 
     fn timer(&self) -> Result<Option<File>, EmitError> {
         let Some(schedule) = &self.plan.schedule else { return Ok(None) };
-        let description = format!("Schedule of the sandbox {}", self.plan.session);
+        let description = format!("Schedule of the sandbox {} (plan {})", self.plan.session, self.units.hash);
         let text = unit::timer(self.podman, &description, &schedule.value, &self.units.agent())?;
-        Ok(Some(File::new(self.units.file("agent", "timer"), text)))
+        Ok(Some(File::new(self.units.stable("timer"), text)))
     }
 }

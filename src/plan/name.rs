@@ -25,6 +25,13 @@ pub fn runner_hash(name: &str) -> Option<&str> {
     (is_hash && rest.starts_with('-')).then_some(hash)
 }
 
+/// Returns the hash in the name of anything that was created from a plan, by whatever means.
+pub fn plan_hash(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix("sandboxc-run-").or_else(|| name.strip_prefix("sandboxc-"))?;
+    let (hash, rest) = rest.split_at_checked(12)?;
+    (rest.starts_with('-') && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
+}
+
 /// The names of all objects of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Names {

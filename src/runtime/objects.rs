@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::RuntimeError;
 use super::podman::Podman;
-use crate::emit::quadlet::UNIT_LABEL;
-use crate::plan::{SESSION_LABEL, runner_hash};
+use crate::emit::quadlet::{UNIT_LABEL, stable_name};
+use crate::plan::{SESSION_LABEL, plan_hash, runner_hash};
 
 /// Kinds of objects, in the order in which they must be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -132,18 +132,15 @@ fn read(kind: ObjectKind, entry: &Value) -> Vec<Object> {
     let object = |name: &str| {
         let plan = plan_hash(name);
         let session = label(SESSION_LABEL).filter(|_| plan.is_some());
-        let unit =
-            label(UNIT_LABEL).filter(|unit| plan.is_some_and(|plan| *unit == format!("sandboxc-{plan}-agent.service")));
+        // Earlier versions named the service after the plan.
+        let is_its = |unit: &String| {
+            let stable = session.as_ref().is_some_and(|session| *unit == stable_name(session, "service"));
+            stable || plan.is_some_and(|plan| *unit == format!("sandboxc-{plan}-agent.service"))
+        };
+        let unit = label(UNIT_LABEL).filter(is_its);
         Object { kind, name: name.to_owned(), session, unit, with_pod }
     };
     names.iter().filter_map(Value::as_str).map(object).collect()
-}
-
-/// Returns the hash in the name of anything that was created from a plan, by whatever means.
-pub fn plan_hash(name: &str) -> Option<&str> {
-    let rest = name.strip_prefix("sandboxc-run-").or_else(|| name.strip_prefix("sandboxc-"))?;
-    let (hash, rest) = rest.split_at_checked(12)?;
-    (rest.starts_with('-') && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
 }
 
 /// Which hashes belong to sessions that are alive (or being cleaned up by another process), and which to dead ones.
@@ -243,7 +240,10 @@ mod tests {
         let ours = "sandboxc-0123456789ab-agent";
         assert_eq!(labelled(ours, "ssh.service"), (Some("victim".to_owned()), None));
         assert_eq!(labelled(ours, &unit("aaaaaaaaaaaa")), (Some("victim".to_owned()), None));
+        assert_eq!(labelled(ours, "sandboxc-other.service"), (Some("victim".to_owned()), None));
         assert_eq!(labelled(ours, &unit("0123456789ab")).1, Some(unit("0123456789ab")), "the twin");
+        assert_eq!(labelled(ours, "sandboxc-victim.service").1, Some("sandboxc-victim.service".to_owned()), "the twin");
+        assert_eq!(labelled("postgres", "sandboxc-victim.service"), (None, None));
     }
 
     #[test]

@@ -8,11 +8,12 @@ use rustix::process::Signal;
 
 use super::RuntimeError;
 use super::gc::{Leftovers, sweep};
-use super::objects::{Object, list, plan_hash, remove};
+use super::objects::{Object, list, remove};
 use super::podman::Podman;
 use super::process::Process;
 use super::registry::{Record, Registry};
 use super::systemd;
+use crate::plan::plan_hash;
 
 /// How long a runner may take to tear down before it is killed and its session is removed from here.
 const PATIENCE: Duration = Duration::from_secs(60);

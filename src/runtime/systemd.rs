@@ -18,7 +18,7 @@ use super::lock::{Lock, Wait};
 use super::output::{self, Inside};
 use super::process::Process;
 use crate::emit::File;
-use crate::emit::quadlet::service_of;
+use crate::emit::quadlet::{service_of, stable_name};
 use crate::emit::review::{self, Review};
 
 /// Quadlet's generator, for its message when it refused a unit.
@@ -52,7 +52,7 @@ const NATIVE: [&str; 3] = [".service", ".target", ".timer"];
 
 impl InstalledUnits {
     /// Determines the units from the names of files in a session's directory.
-    fn of<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
+    fn of<'a>(session: &str, names: impl Iterator<Item = &'a str>) -> Option<Self> {
         let (mut services, mut native) = (Vec::new(), Vec::new());
         for name in names.filter(|name| name.starts_with("sandboxc-")) {
             services.extend(service_of(name));
@@ -60,7 +60,10 @@ impl InstalledUnits {
         }
         services.sort();
         native.sort();
-        let agent = services.iter().find(|service| service.ends_with("-agent.service"))?.clone();
+        let stable = stable_name(session, "service");
+        // Earlier versions named the service after the plan.
+        let is_agents = |service: &&String| **service == stable || service.ends_with("-agent.service");
+        let agent = services.iter().find(is_agents)?.clone();
         Some(Self { agent, services, native })
     }
 
@@ -95,7 +98,7 @@ impl UserManager {
     /// Installs a session's files, whose paths begin with its name, and checks that systemd knows every service.
     pub fn install(&self, session: &str, files: &[File]) -> Result<InstalledUnits, RuntimeError> {
         let names = files.iter().filter_map(|file| file.path.strip_prefix(session)?.strip_prefix('/'));
-        let units = InstalledUnits::of(names.filter(|name| !name.contains('/')))
+        let units = InstalledUnits::of(session, names.filter(|name| !name.contains('/')))
             .ok_or_else(|| RuntimeError::Host("the files contain no unit for the agent".to_owned()))?;
         let place = self.place(session);
         check_place(&place)?;
@@ -130,7 +133,9 @@ impl UserManager {
         Self::reload()?;
         Self::verify(units, place)?;
         for timer in units.native.iter().filter(|unit| unit.strip_suffix(".timer").is_some()) {
-            call("the schedule", &["enable", "--now", timer])?;
+            call("the schedule", &["enable", timer])?;
+            // It may be running with the previous schedule.
+            call("the schedule", &["restart", timer])?;
         }
         Ok(())
     }
@@ -189,7 +194,7 @@ impl UserManager {
             names.extend(entry.map_err(doing())?.file_name().into_string());
         }
         let ours = names.iter().any(|name| name == review::FILE);
-        match InstalledUnits::of(names.iter().map(String::as_str)).filter(|_| ours) {
+        match InstalledUnits::of(session, names.iter().map(String::as_str)).filter(|_| ours) {
             Some(units) => Ok(Some(units)),
             None => Err(RuntimeError::Host(format!("{} already exists and is not sandboxc's", place.display()))),
         }

@@ -233,7 +233,7 @@ fn units_refuse_a_source_that_is_a_link_by_now_at_every_start() {
             symlink(&private, &data).unwrap();
             assert!(!installed.run().status.success());
             assert!(installed.gone(), "left: {}", installed.left());
-            let mounts = installed.agent.replace("-agent.service", "-mounts.service");
+            let mounts = installed.part("mounts");
             assert_eq!(property(&mounts, "Result"), "exit-code");
             assert!(!started.exists() && !private.join("written").exists() && private.join("key").exists());
             systemctl(&["reset-failed"]);
@@ -241,7 +241,7 @@ fn units_refuse_a_source_that_is_a_link_by_now_at_every_start() {
             fs::rename(&away, &data).unwrap();
         }
         let dir = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap()).join("sandboxc-units");
-        let held = dir.join(installed.agent.replace("-agent.service", "-mounts"));
+        let held = dir.join(format!("{}-mounts", installed.prefix()));
         assert!(!held.exists(), "{}", held.display());
     }
 }

@@ -19,7 +19,7 @@ fn write(sandbox: &Sandbox, text: &str) {
 }
 
 fn build_of(installed: &Installed) -> String {
-    installed.agent.replace("-agent.service", "-image-build.service")
+    installed.part("image-build")
 }
 
 /// The tag that the installed units use.

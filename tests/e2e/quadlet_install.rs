@@ -33,15 +33,15 @@ fn a_unit_that_quadlet_refuses_is_never_half_installed() {
 
 #[test]
 fn another_plan_takes_the_place_of_the_installed_one() {
-    let mut installed = Installed::new("q-again", &repo("true"));
-    let old = installed.agent.clone();
+    let installed = Installed::new("q-again", &repo("true"));
+    let old = installed.part("router");
     fs::write(installed.sandbox.repo().join(".sandboxc/sandbox.yaml"), repo("sleep 1; exit 3")).unwrap();
     fs::remove_dir_all(installed.sandbox.scratch("units")).unwrap();
     assert_eq!(code(&installed.compile()), 0);
     let output = installed.install();
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
-    installed.agent = text(&output.stdout).trim().to_owned();
-    assert_ne!(installed.agent, old);
+    assert_eq!(text(&output.stdout).trim(), installed.agent);
+    assert_ne!(installed.part("router"), old);
     assert!(!systemctl(&["cat", &old]).status.success(), "the old one is gone");
     assert!(!installed.run().status.success());
     assert_eq!(property(&installed.agent, "ExecMainStatus"), "3");
@@ -85,7 +85,7 @@ fn a_running_sandbox_is_not_replaced_and_foreign_directories_are_left_alone() {
 #[test]
 fn the_target_starts_all_and_stops_all_and_ends_with_the_command() {
     let installed = Installed::new("q-target", &repo("[ -e go ] || exec sleep 300"));
-    let target = installed.agent.replace("-agent.service", "-sandbox.target");
+    let target = installed.agent.replace(".service", ".target");
     assert!(systemctl(&["start", &target]).status.success());
     assert_eq!(property(&target, "ActiveState"), "active");
     assert_eq!(property(&installed.agent, "ActiveState"), "active");
@@ -149,4 +149,55 @@ fn only_the_agents_unit_has_a_limit_of_starts() {
     }
     assert!(installed.run().status.success());
     assert!(installed.gone(), "left: {}", installed.left());
+}
+
+/// Journals, alerts and `systemctl` go by the unit's name.
+#[test]
+fn an_edit_keeps_the_names_of_service_target_and_timer_and_changes_the_plan() {
+    let sandbox = Sandbox::with(&repo("echo one >>runs"), SERVER);
+    let server = sandbox.scratch("server.yaml");
+    let entry = format!("repos:\n  Q.Stable:\n    path: {}\n    schedule: \"2099-01-01\"\n", sandbox.repo().display());
+    fs::write(&server, format!("{SERVER}{entry}")).unwrap();
+    let config = ["--server", server.to_str().unwrap()];
+    let run = |args: &[&str]| {
+        let output = sandbox.command(&[args, &config].concat()).env("XDG_CONFIG_HOME", config_home()).output().unwrap();
+        assert_eq!(code(&output), 0, "{args:?}: {}", text(&output.stderr));
+        text(&output.stdout).trim().to_owned()
+    };
+    let install = || run(&["install", "Q.Stable"]);
+    let list = |dir: &std::path::Path| {
+        let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(install(), "sandboxc-q-stable.service");
+    let place = config_home().join("containers/systemd/q-stable");
+    let first = (property("sandboxc-q-stable.service", "Description"), list(&place));
+    // The same units, wherever they are compiled.
+    let out = sandbox.scratch("units");
+    let version = crate::harness::podman(&["--version"]).trim().rsplit(' ').next().unwrap().to_owned();
+    let mut compile = sandbox.command(&["compile", "--name", "Q.Stable", "--target", "quadlet", "--podman", &version]);
+    compile.args(config).arg("-o").arg(&out).current_dir(sandbox.scratch(".")).env("XDG_CONFIG_HOME", config_home());
+    let output = compile.output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let without_profile = |mut names: Vec<std::ffi::OsString>| {
+        names.retain(|name| name != "seccomp.json");
+        names
+    };
+    assert_eq!(without_profile(list(&out.join("q-stable"))), without_profile(first.1.clone()));
+
+    fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), repo("echo two >>runs")).unwrap();
+    assert_eq!(install(), "sandboxc-q-stable.service");
+    let second = (property("sandboxc-q-stable.service", "Description"), list(&place));
+    assert_ne!(first.0, second.0, "the plan's hash is in the description");
+    assert!(second.0.contains("of the sandbox q-stable (plan "), "{}", second.0);
+    assert_eq!(property("sandboxc-q-stable.timer", "ActiveState"), "active");
+    assert!(systemctl(&["start", "--wait", "sandboxc-q-stable.target"]).status.success());
+    crate::harness::wait_until("it ran", || sandbox.repo().join("runs").exists());
+    assert_eq!(fs::read_to_string(sandbox.repo().join("runs")).unwrap(), "two\n");
+    let output = sandbox.command(&["uninstall", "Q.Stable"]).env("XDG_CONFIG_HOME", config_home()).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    for kind in ["target", "timer"] {
+        assert!(!config_home().join(format!("systemd/user/sandboxc-q-stable.{kind}")).exists(), "{kind}");
+    }
 }

@@ -102,6 +102,19 @@ impl Installed {
         command
     }
 
+    /// How the names of its parts begin: `sandboxc-HASH`.
+    pub fn prefix(&self) -> String {
+        let compiled = self.sandbox.scratch("units").join(&self.session);
+        let plan = [self.place(), compiled].iter().find_map(|dir| fs::read(dir.join("plan.json")).ok());
+        let plan: serde_json::Value = plan.map(|plan| serde_json::from_slice(&plan).unwrap()).unwrap_or_default();
+        format!("sandboxc-{}", plan["hash"].as_str().unwrap_or("uninstalled"))
+    }
+
+    /// The service of one of its parts.
+    pub fn part(&self, role: &str) -> String {
+        format!("{}-{role}.service", self.prefix())
+    }
+
     pub fn place(&self) -> PathBuf {
         config_home().join("containers/systemd").join(&self.session)
     }
@@ -125,7 +138,6 @@ impl Installed {
 
     pub fn left(&self) -> String {
         let label = format!("label=io.sandboxc.session={}", self.session);
-        let hash = self.agent.trim_end_matches("-agent.service");
         let mut all = podman(&["ps", "-aq", "--filter", &label]);
         all += &podman(&["pod", "ls", "-q", "--filter", &label]);
         all += &podman(&["network", "ls", "-q", "--filter", &label]);
@@ -135,7 +147,8 @@ impl Installed {
                 "--plain",
                 "--no-legend",
                 "--state=active,activating,deactivating",
-                &format!("{hash}-*"),
+                &format!("{}-*", self.prefix()),
+                &format!("sandboxc-{}.*", self.session),
             ])
             .stdout,
         );
@@ -185,7 +198,7 @@ fn the_commands_exit_code_is_the_units_result_and_everything_ends_with_it() {
         assert_eq!(property(&installed.agent, "ExecMainStatus"), status);
         assert!(installed.gone(), "left: {}", installed.left());
         for role in ["router", "forwarder", "agent-pod", "net-network"] {
-            let service = installed.agent.replace("-agent.service", &format!("-{role}.service"));
+            let service = installed.part(role);
             assert_eq!(property(&service, "Result"), "success", "{service}");
         }
     }
@@ -247,7 +260,7 @@ fn without_its_router_or_forwarder_it_ends() {
     for role in ["router-router", "q-parts-forwarder"] {
         let installed = Installed::new("q-parts", &repo("touch started; exec sleep 300"));
         assert!(systemctl(&["start", &installed.agent]).status.success());
-        podman(&["kill", &installed.agent.replace("agent.service", role)]);
+        podman(&["kill", &format!("{}-{role}", installed.prefix())]);
         assert!(installed.gone(), "{role} left: {}", installed.left());
         assert_ne!(property(&installed.agent, "ActiveState"), "active", "{role}");
     }
@@ -306,13 +319,16 @@ fn the_hosts_own_defaults_change_nothing_in_units() {
     let text_of = "[containers]\ndefault_capabilities = []\nlog_driver = \"none\"\nenv_host = true\nhttp_proxy = true\nprivileged = true\n";
     fs::write(&conf, text_of).unwrap();
     // A drop-in for every service of this sandbox (systemd.unit(5), "truncated" names).
-    let dropin = config_home().join("systemd/user").join(installed.agent.replace("agent.service", ".service.d"));
-    fs::create_dir_all(&dropin).unwrap();
+    let dropins = [format!("{}-.service.d", installed.prefix()), format!("{}.d", installed.agent)];
+    let dropins = dropins.map(|name| config_home().join("systemd/user").join(name));
     let lines = format!(
         "[Service]\nEnvironment=CONTAINERS_CONF_OVERRIDE={} https_proxy=http://192.0.2.9:1 LEAK=1\n",
         conf.display()
     );
-    fs::write(dropin.join("odd.conf"), lines).unwrap();
+    for dropin in &dropins {
+        fs::create_dir_all(dropin).unwrap();
+        fs::write(dropin.join("odd.conf"), &lines).unwrap();
+    }
     assert!(systemctl(&["daemon-reload"]).status.success());
     assert!(property(&installed.agent, "Environment").contains("LEAK=1"), "the drop-in is in force");
     for _ in 0..2 {
@@ -327,7 +343,9 @@ fn the_hosts_own_defaults_change_nothing_in_units() {
         Command::new("journalctl").args(["--user", "--no-pager", "-o", "cat", "-u", &installed.agent]).output();
     let journal = text(&journal.unwrap().stdout);
     assert_eq!(journal.lines().filter(|line| *line == "said").count(), 2, "{journal}");
-    fs::remove_dir_all(dropin).unwrap();
+    for dropin in &dropins {
+        fs::remove_dir_all(dropin).unwrap();
+    }
 }
 
 #[test]
@@ -336,7 +354,7 @@ fn the_gate_fails_closed_where_a_default_route_is() {
     let pod = fs::read_dir(installed.place()).unwrap().map(|entry| entry.unwrap().path());
     let pod = pod.into_iter().find(|path| path.extension().is_some_and(|e| e == "pod")).unwrap();
     let text = fs::read_to_string(&pod).unwrap();
-    let hash = installed.agent.trim_end_matches("-agent.service");
+    let hash = installed.prefix();
     let lines = text.lines().map(|line| match line.starts_with("Network=") {
         true => format!("Network={hash}-egress.network\n"),
         false => format!("{line}\n"),

@@ -29,11 +29,11 @@ fn repo(script: &str) -> String {
 /// Where the keys and values are while the units run.
 fn held(installed: &Installed) -> PathBuf {
     let runtime = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap());
-    runtime.join("sandboxc-units").join(installed.agent.trim_end_matches("-agent.service"))
+    runtime.join("sandboxc-units").join(installed.prefix())
 }
 
 fn keeper(installed: &Installed) -> String {
-    installed.agent.replace("-agent.service", "-materials.service")
+    installed.part("materials")
 }
 
 fn read(installed: &Installed, name: &str) -> String {
@@ -95,7 +95,7 @@ fn values_are_in_memory_for_as_long_as_the_set_runs_and_reach_who_needs_them() {
     // In the router and in the directory, and nowhere else.
     let all = |dir: &Path| text(&Command::new("grep").args(["-rF", "--", &value]).arg(dir).output().unwrap().stdout);
     assert!(all(&directory).contains("credentials.json"), "the search can find it");
-    let router = installed.agent.replace("agent.service", "router-router");
+    let router = format!("{}-router-router", installed.prefix());
     assert!(look_into(&router, "cat run/sandboxc/credentials.json").contains(&value));
     let seen = visible();
     assert!(seen.contains(&router), "the probe sees the set");
@@ -179,7 +179,7 @@ fn the_agents_end_its_failure_and_the_routers_take_the_values_away() {
     gone(&installed);
 
     fs::write(installed.sandbox.repo().join("wait"), "").unwrap();
-    let target = installed.agent.replace("-agent.service", "-sandbox.target");
+    let target = installed.agent.replace(".service", ".target");
     assert!(systemctl(&["start", &target]).status.success());
     wait_for(&installed, "started");
     assert!(held(&installed).join("router/credentials.json").exists());
@@ -187,7 +187,7 @@ fn the_agents_end_its_failure_and_the_routers_take_the_values_away() {
     gone(&installed);
 
     assert!(systemctl(&["start", &installed.agent]).status.success());
-    podman(&["kill", &installed.agent.replace("agent.service", "router-router")]);
+    podman(&["kill", &format!("{}-router-router", installed.prefix())]);
     gone(&installed);
     assert_ne!(property(&installed.agent, "ActiveState"), "active");
 

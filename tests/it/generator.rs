@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use sandboxc::config::Protected;
 use sandboxc::emit::quadlet::service_of;
 use sandboxc::emit::{File, PodmanVersion, tree};
-use sandboxc::plan::{Plan, trust};
+use sandboxc::plan::{Plan, plan_hash, trust};
 use sandboxc::source::{Place, Sourced};
 
 use crate::fixture::{from_containerfile, from_registry, resolved, units_of, with_secrets};
@@ -67,7 +67,7 @@ impl Generator {
 
 /// The text of the agent's service.
 pub fn agent_of(services: Vec<(String, String)>) -> String {
-    services.into_iter().find(|(name, _)| name.ends_with("-agent.service")).unwrap().1
+    services.into_iter().find(|(name, _)| name.ends_with(".service") && plan_hash(name).is_none()).unwrap().1
 }
 
 pub fn write(dir: &Path, files: &[File]) {

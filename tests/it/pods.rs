@@ -74,7 +74,8 @@ fn units_carry_every_field_of_every_container() {
     let plan = filled(units_of(&resolved(), &["true"]));
     let files = tree::quadlet(&plan, PodmanVersion::FLOOR).unwrap();
     for role in ["router", "gate", "forwarder", "agent"] {
-        let lines = unit(&files, &format!("-{role}.container"));
+        let end = if role == "agent" { "sandboxc-test.container".to_owned() } else { format!("-{role}.container") };
+        let lines = unit(&files, &end);
         let all = |key: &str| values(&lines, "Container", key);
         assert_eq!(all("AddCapability"), ["SYS_RESOURCE"], "{role}");
         assert_eq!(all("SecurityLabelType"), ["sandboxc_agent.process"], "{role}");
@@ -105,7 +106,7 @@ fn a_mount_that_no_volume_line_carries_keeps_its_options() {
     let mut resolved = resolved();
     resolved.workspace.target = "/my src".into();
     let files = tree::quadlet(&filled(units_of(&resolved, &["true"])), PodmanVersion::FLOOR).unwrap();
-    let lines = unit(&files, "-agent.container");
+    let lines = unit(&files, "sandboxc-test.container");
     let args = values(&lines, "Container", "PodmanArgs");
     let mount = args.iter().find(|arg| arg.contains("type=bind")).unwrap();
     assert!(mount.contains("destination=/my src") && mount.contains(",nosuid,nodev"), "{mount}");

@@ -46,8 +46,9 @@ fn all_units_are_in_one_directory_with_hashed_names_and_no_specifiers() {
     let units: Vec<&File> = files.iter().filter(|file| is_unit(file)).collect();
     let roles: BTreeSet<String> =
         units.iter().map(|file| file.name().replace(&format!("sandboxc-{}-", plan.names.hash), "")).collect();
-    let expected = "agent.container agent.pod egress.network forwarder.container gate.container home.volume \
-                    net.network router.container";
+    // The unit that people name keeps its name when the plan changes.
+    let expected = "agent.pod egress.network forwarder.container gate.container home.volume net.network \
+                    router.container sandboxc-test.container";
     assert_eq!(roles.iter().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
     for file in units {
         let services = service_of(file.name()).unwrap();
@@ -103,8 +104,10 @@ fn every_key_of_the_table_is_used_so_none_goes_stale() {
 #[test]
 fn limits_are_kept_with_keys_where_there_are_and_arguments_where_not() {
     for (version, memory) in [((5, 4), false), ((5, 5), true)] {
-        let agent =
-            unit(&files(&limited(), &["true"], PodmanVersion::new(version.0, version.1)).unwrap(), "agent.container");
+        let agent = unit(
+            &files(&limited(), &["true"], PodmanVersion::new(version.0, version.1)).unwrap(),
+            "sandboxc-test.container",
+        );
         let args = values(&agent, "Container", "PodmanArgs");
         assert!(args.contains(&"--memory-swap=536870912") && args.contains(&"--cpus=1.500"), "{args:?}");
         assert_eq!(args.contains(&"--memory=536870912"), !memory);
@@ -119,7 +122,7 @@ fn both_identities_have_exactly_their_capabilities() {
     let mut resolved = resolved();
     let seen = |resolved: &Resolved| {
         let files = files(resolved, &["true"], PodmanVersion::FLOOR).unwrap();
-        let (agent, pod) = (unit(&files, "agent.container"), unit(&files, "agent.pod"));
+        let (agent, pod) = (unit(&files, "sandboxc-test.container"), unit(&files, "agent.pod"));
         let get = |key: &str| values(&agent, "Container", key).join(" ");
         assert_eq!((get("DropCapability").as_str(), get("NoNewPrivileges").as_str()), ("all", "true"));
         (get("User"), get("AddCapability"), values(&pod, "Pod", "UserNS").join(" "))
@@ -171,7 +174,7 @@ fn router_before_pod_before_gate_before_forwarder_before_agent_and_all_end_with_
     let role = |text: &str, role: &str| text.contains(&format!("-{role}.service"));
     assert!(role(&after("agent.pod"), "router"));
     assert!(role(&after("forwarder.container"), "gate"));
-    let agent = after("agent.container");
+    let agent = after("sandboxc-test.container");
     assert!(role(&agent, "gate") && role(&agent, "forwarder") && role(&agent, "router"));
     for (role, ready) in [("router", "ready"), ("forwarder", "listening")] {
         let post = values(&unit(&files, &format!("{role}.container")), "Service", "ExecStartPost").join(" ");
@@ -179,7 +182,7 @@ fn router_before_pod_before_gate_before_forwarder_before_agent_and_all_end_with_
     }
     for file in files.iter().filter(|file| is_unit(file)) {
         let alone = values(&lines(&file.text), "Unit", "StopWhenUnneeded") == ["true"];
-        assert_eq!(alone, !file.path.ends_with("agent.container"), "{}", file.path);
+        assert_eq!(alone, !file.path.ends_with("sandboxc-test.container"), "{}", file.path);
     }
 }
 
@@ -189,7 +192,7 @@ fn the_break_glass_has_no_router_and_says_so() {
     resolved.sandbox_enabled = Sourced::built_in(false);
     let files = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
     assert_eq!(files.iter().filter(|file| is_unit(file)).count(), 4);
-    let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
+    let agent = files.iter().find(|file| file.path.ends_with("sandboxc-test.container")).unwrap();
     assert!(agent.text.contains("THE NETWORK SANDBOX IS OFF"));
 }
 
@@ -197,7 +200,7 @@ fn the_break_glass_has_no_router_and_says_so() {
 fn a_target_starts_and_stops_all() {
     let files = files(&resolved(), &["true"], PodmanVersion::FLOOR).unwrap();
     let target = files.iter().find(|file| file.path.ends_with(".target")).unwrap();
-    let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
+    let agent = files.iter().find(|file| file.path.ends_with("sandboxc-test.container")).unwrap();
     assert_eq!(values(&lines(&target.text), "Unit", "BindsTo"), [service_of(agent.name()).unwrap()]);
     assert_eq!(values(&lines(&agent.text), "Unit", "PartOf"), [target.name()]);
 }
@@ -207,9 +210,9 @@ fn a_schedule_becomes_a_timer_of_the_agent() {
     let mut resolved = resolved();
     resolved.schedule = Some(Sourced::built_in("Mon..Fri 03:00".to_owned()));
     let files = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
-    let timer = unit(&files, "agent.timer");
+    let timer = unit(&files, "sandboxc-test.timer");
     assert_eq!(values(&timer, "Timer", "OnCalendar"), ["Mon..Fri 03:00"]);
-    let agent = files.iter().find(|file| file.path.ends_with("agent.container")).unwrap();
+    let agent = files.iter().find(|file| file.path.ends_with("sandboxc-test.container")).unwrap();
     assert_eq!(values(&timer, "Timer", "Unit"), [service_of(agent.name()).unwrap()]);
 }
 
@@ -226,7 +229,7 @@ fn paths_in_units_are_never_split() {
         from: Place::built_in(),
     }];
     let files = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
-    let (agent, pins) = (unit(&files, "agent.container"), unit(&files, "-mounts.service"));
+    let (agent, pins) = (unit(&files, "sandboxc-test.container"), unit(&files, "-mounts.service"));
     let dir = format!("%t/{}", values(&pins, "Service", "RuntimeDirectory")[0]);
     assert!(values(&agent, "Container", "Volume").contains(&format!("{dir}/mount-0:/plain:ro,nosuid,nodev").as_str()));
     let args = values(&agent, "Container", "PodmanArgs");
@@ -245,7 +248,7 @@ fn paths_in_units_are_never_split() {
 // R-110
 #[test]
 fn units_leave_the_labels_of_the_hosts_files_alone() {
-    let agent = unit(&files(&resolved(), &["true"], PodmanVersion::FLOOR).unwrap(), "agent.container");
+    let agent = unit(&files(&resolved(), &["true"], PodmanVersion::FLOOR).unwrap(), "sandboxc-test.container");
     assert_eq!(values(&agent, "Container", "SecurityLabelDisable"), ["true"]);
     for volume in values(&agent, "Container", "Volume") {
         let options = volume.split(':').nth(2).unwrap_or("");
@@ -260,7 +263,7 @@ fn a_tilde_inside_a_path_is_a_plain_character_in_units() {
     resolved.workspace.source = "/srv/~me/~".into();
     resolved.workspace.target = "/~/src~".into();
     let files = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
-    let (agent, pins) = (unit(&files, "agent.container"), unit(&files, "-mounts.service"));
+    let (agent, pins) = (unit(&files, "sandboxc-test.container"), unit(&files, "-mounts.service"));
     assert_eq!(values(&agent, "Container", "WorkingDir"), ["/~/src~"]);
     let args = values(&agent, "Container", "PodmanArgs");
     assert!(args.iter().any(|arg| arg.contains("/workspace,destination=/~/src~,")), "{args:?}");
@@ -270,7 +273,7 @@ fn a_tilde_inside_a_path_is_a_plain_character_in_units() {
 
 /// The environment and the command as podman gets them.
 pub fn arriving(files: &[File]) -> (Vec<(String, String)>, Vec<String>) {
-    let agent = unit(files, "agent.container");
+    let agent = unit(files, "sandboxc-test.container");
     let pair = |text: &str| text.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned())).unwrap();
     let words = values(&agent, "Container", "Environment").into_iter().flat_map(quadlet_words);
     let mut env: Vec<(String, String)> = words.map(|word| pair(&expand(&word))).collect();

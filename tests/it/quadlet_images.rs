@@ -28,7 +28,7 @@ fn the_repos_image_is_built_from_the_reviewed_copy_and_only_where_it_is_missing(
     let exists = "/bin/sh -c \"! podman image exists localhost/sandboxc-repo:0123456789ab\"";
     assert_eq!(values(&read, "Service", "ExecCondition"), [exists]);
     let image = |files: &[File]| {
-        let agent = unit(files, "agent.container");
+        let agent = unit(files, "sandboxc-test.container");
         [values(&agent, "Container", "Image")[0].to_owned(), values(&agent, "Container", "Pull")[0].to_owned()]
     };
     assert_eq!(image(&reviewed), [build.name(), "never"]);
@@ -47,7 +47,8 @@ fn a_registry_is_asked_only_for_an_image_that_is_missing() {
     let old = files(&resolved, &["true"], PodmanVersion::new(5, 5)).unwrap();
     let new = files(&resolved, &["true"], PodmanVersion::new(5, 6)).unwrap();
     for (role, unit_of_image) in [("agent", "image"), ("router", "router-image"), ("gate", "router-image")] {
-        let (before, after) = (unit(&old, &format!("{role}.container")), unit(&new, &format!("{role}.container")));
+        let name = if role == "agent" { "sandboxc-test.container".to_owned() } else { format!("-{role}.container") };
+        let (before, after) = (unit(&old, &name), unit(&new, &name));
         assert_eq!(values(&before, "Container", "Pull"), ["missing"], "{role}");
         assert_eq!(values(&after, "Container", "Pull"), ["never"], "{role}");
         let image = new.iter().find(|file| file.path.ends_with(&format!("-{unit_of_image}.image"))).unwrap();

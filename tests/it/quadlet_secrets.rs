@@ -18,7 +18,7 @@ fn secrets_are_in_a_directory_in_memory_that_a_service_fills_and_systemd_removes
     assert_eq!((get("Type").as_str(), get("RemainAfterExit").as_str()), ("oneshot", "true"));
     assert_eq!((get("RuntimeDirectoryMode").as_str(), get("LimitCORE").as_str()), ("0700", "0"));
     let dir = format!("%t/{}", get("RuntimeDirectory"));
-    let agent = unit(&files, "agent.container");
+    let agent = unit(&files, "sandboxc-test.container");
     let router = unit(&files, "router.container");
     for (end, lines) in [("agent", &agent), ("router", &router)] {
         for key in ["Requires", "After"] {
@@ -26,7 +26,7 @@ fn secrets_are_in_a_directory_in_memory_that_a_service_fills_and_systemd_removes
         }
     }
     // A restart of the agent also restarts the service, and nothing requires it once both have stopped.
-    assert!(values(&keeper, "Unit", "PartOf")[0].ends_with("-agent.service"));
+    assert!(values(&keeper, "Unit", "PartOf")[0].ends_with("sandboxc-test.service"));
     assert_eq!(values(&keeper, "Unit", "StopWhenUnneeded"), ["true"]);
     assert!(values(&router, "Container", "Volume").contains(&format!("{dir}/router:/run/sandboxc:ro,z").as_str()));
     let volumes = values(&agent, "Container", "Volume");
@@ -52,7 +52,7 @@ fn a_service_for_secrets_is_there_only_where_there_are_some() {
     off.secrets.masked.clear();
     off.secrets.aws.clear();
     let plain = files(&off, &["true"], PodmanVersion::FLOOR).unwrap();
-    let agent = unit(&plain, "agent.container");
+    let agent = unit(&plain, "sandboxc-test.container");
     let secret = |volume: &&&str| volume.starts_with("%t") && !volume.contains("-mounts/");
     assert_eq!(values(&agent, "Container", "Volume").iter().filter(secret).count(), 1);
     assert_eq!(values(&agent, "Unit", "Requires").len(), 2);
@@ -64,7 +64,7 @@ fn a_service_brings_extra_ca_to_the_agent_alone() {
     let mut trusting = resolved();
     trusting.extra_ca = Some(Sourced::built_in("a certificate".to_owned()));
     let files = files(&trusting, &["true"], PodmanVersion::FLOOR).unwrap();
-    let (agent, router) = (unit(&files, "agent.container"), unit(&files, "router.container"));
+    let (agent, router) = (unit(&files, "sandboxc-test.container"), unit(&files, "router.container"));
     let is_keeper = |unit: &&&str| unit.ends_with("-materials.service");
     assert_eq!(values(&agent, "Unit", "Requires").iter().filter(is_keeper).count(), 1);
     assert_eq!(values(&router, "Unit", "Requires").iter().filter(is_keeper).count(), 0);

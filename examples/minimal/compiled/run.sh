@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 78f6b3c41aa1, self-contained: only needs podman. Runs the command, removes everything, and exits with the command's exit
+# Sandbox 502dba311095, self-contained: only needs podman. Runs the command, removes everything, and exits with the command's exit
 # code, with 124 if the command timed out, or with 125 if the sandbox could not be set up.
 set -eu
 
@@ -101,11 +101,11 @@ finish() {
     trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM
     trap - EXIT
     # Containers first: removing the pod of a container that has just ended can wait 90 s for podman's cleanup.
-    podman rm --force --ignore --volumes --time 0 sandboxc-78f6b3c41aa1-router-router sandboxc-78f6b3c41aa1-default-forwarder sandboxc-78f6b3c41aa1-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-78f6b3c41aa1-router sandboxc-78f6b3c41aa1-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --volumes --time 0 sandboxc-502dba311095-router-router sandboxc-502dba311095-default-forwarder sandboxc-502dba311095-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-502dba311095-router sandboxc-502dba311095-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-78f6b3c41aa1-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-78f6b3c41aa1-router-files sandboxc-78f6b3c41aa1-handover sandboxc-78f6b3c41aa1-agent-files >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-502dba311095-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-502dba311095-router-files sandboxc-502dba311095-handover sandboxc-502dba311095-agent-files >/dev/null 2>&1 || true
     unpin
     # If something is still mounted, the directory is not empty, and nothing below it is deleted.
     rmdir "$work/mounts" 2>/dev/null && rm -rf "$work"
@@ -132,28 +132,28 @@ main() {
         exit 125
     }
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-78f6b3c41aa1-net >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-502dba311095-net >/dev/null
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
     podman volume create --ignore sandboxc-home-210d47917b78 >/dev/null 2>&1 || podman volume exists sandboxc-home-210d47917b78
     # In an empty directory, since kube play would build an image from a directory with an image's name.
     cd "$work/empty"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-        --no-hosts --network sandboxc-78f6b3c41aa1-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
-    podman network connect sandboxc-egress-ffa2da3e sandboxc-78f6b3c41aa1-router-infra
-    podman pod start sandboxc-78f6b3c41aa1-router >/dev/null
-    podman exec --privileged=false sandboxc-78f6b3c41aa1-router-router /sandboxc-router ready
+        --no-hosts --network sandboxc-502dba311095-net --ip 10.213.92.34 --ip 10.213.92.35 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-502dba311095-router-infra
+    podman pod start sandboxc-502dba311095-router >/dev/null
+    podman exec --privileged=false sandboxc-502dba311095-router-router /sandboxc-router ready
     # The gate always starts before the agent, but the other containers of a pod start in no particular order.
-    podman start sandboxc-78f6b3c41aa1-default-forwarder >/dev/null
-    podman exec --privileged=false sandboxc-78f6b3c41aa1-default-forwarder /sandboxc-router listening
-    podman pod start sandboxc-78f6b3c41aa1-default >/dev/null
+    podman start sandboxc-502dba311095-default-forwarder >/dev/null
+    podman exec --privileged=false sandboxc-502dba311095-default-forwarder /sandboxc-router listening
+    podman pod start sandboxc-502dba311095-default >/dev/null
     unpin
     phase=running
-    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-78f6b3c41aa1-default-forwarder).scope" \
-        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-78f6b3c41aa1-default-forwarder has no limits of its own" >&2
-    podman logs --follow sandboxc-78f6b3c41aa1-default-agent &
+    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-502dba311095-default-forwarder).scope" \
+        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-502dba311095-default-forwarder has no limits of its own" >&2
+    podman logs --follow sandboxc-502dba311095-default-agent &
     log_reader=$!
     # In the background, since a shell only handles signals between commands and in `wait`.
-sh "$work/podman" wait sandboxc-78f6b3c41aa1-default-agent >"$work/code" &
+sh "$work/podman" wait sandboxc-502dba311095-default-agent >"$work/code" &
     failed=0
     wait "$!" || failed=$?
     [ "$failed" -eq 0 ] || exit 125
@@ -167,7 +167,7 @@ sh "$work/podman" wait sandboxc-78f6b3c41aa1-default-agent >"$work/code" &
 
 # podman's init exits with 1 if it cannot execute the command, and logs only that error.
 why_one() {
-    case $(podman logs sandboxc-78f6b3c41aa1-default-agent 2>&1 | head -n 2) in
+    case $(podman logs sandboxc-502dba311095-default-agent 2>&1 | head -n 2) in
     "ERROR (catatonit:"?"): failed to exec pid1: No such file or directory") echo 127 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Permission denied") echo 126 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Exec format error") echo 126 ;;
@@ -245,25 +245,25 @@ END_OF_PIN
 }
 
 manifest() {
-    sed "s|^\( *path: \)/sandboxc-78f6b3c41aa1-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
-# sandboxc plan 78f6b3c41aa1, session default, for podman 5.4
+    sed "s|^\( *path: \)/sandboxc-502dba311095-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
+# sandboxc plan 502dba311095, session default, for podman 5.4
 #
 # Apply (without --network, the gate stops the agent pod, which only starts without a default route):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-78f6b3c41aa1-net
-#   podman kube play --start=false --network sandboxc-78f6b3c41aa1-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-78f6b3c41aa1-router-infra
-#   podman pod start sandboxc-78f6b3c41aa1-router
-#   podman exec --privileged=false sandboxc-78f6b3c41aa1-router-router /sandboxc-router ready
-#   podman start sandboxc-78f6b3c41aa1-default-forwarder
-#   podman exec --privileged=false sandboxc-78f6b3c41aa1-default-forwarder /sandboxc-router listening
-#   podman pod start sandboxc-78f6b3c41aa1-default
+#   podman network create --internal --disable-dns --subnet 10.213.92.32/29 --label io.sandboxc.session=default sandboxc-502dba311095-net
+#   podman kube play --start=false --network sandboxc-502dba311095-net --ip 10.213.92.34 --ip 10.213.92.35 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-502dba311095-router-infra
+#   podman pod start sandboxc-502dba311095-router
+#   podman exec --privileged=false sandboxc-502dba311095-router-router /sandboxc-router ready
+#   podman start sandboxc-502dba311095-default-forwarder
+#   podman exec --privileged=false sandboxc-502dba311095-default-forwarder /sandboxc-router listening
+#   podman pod start sandboxc-502dba311095-default
 # Where the image localhost/sandboxc-router:0.1.0 is missing: sandboxc image save router | podman load
 #
 # Remove (not with --force, which also removes the home volume):
 #   podman kube down -
-#   podman network rm sandboxc-78f6b3c41aa1-net
-#   podman volume rm --force sandboxc-78f6b3c41aa1-router-files sandboxc-78f6b3c41aa1-agent-files sandboxc-78f6b3c41aa1-handover
+#   podman network rm sandboxc-502dba311095-net
+#   podman volume rm --force sandboxc-502dba311095-router-files sandboxc-502dba311095-agent-files sandboxc-502dba311095-handover
 #
 # containers.conf and mounts.conf can add volumes, devices, variables, hooks and more to every container. `sandboxc run`, the
 # script target and units override that. A bare `kube play` does so only with the containers.conf that `compile -o DIR`
@@ -290,17 +290,17 @@ apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-78f6b3c41aa1-router-infra
+    io.podman.annotations.infra.name: sandboxc-502dba311095-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
     org.systemd.property.CPUQuotaPerSecUSec: uint64 2000000
     org.systemd.property.MemoryMax: uint64 536870912
     org.systemd.property.MemorySwapMax: uint64 0
     org.systemd.property.TasksMax: uint64 256
   labels:
-    io.sandboxc.plan: 78f6b3c41aa1
+    io.sandboxc.plan: 502dba311095
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-78f6b3c41aa1-router
+  name: sandboxc-502dba311095-router
 spec:
   containers:
   - command: [/sandboxc-router, router]
@@ -331,24 +331,24 @@ spec:
     - {name: net.ipv6.conf.default.disable_ipv6, value: "1"}
   terminationGracePeriodSeconds: 2
   volumes:
-  - configMap: {name: sandboxc-78f6b3c41aa1-router-files}
+  - configMap: {name: sandboxc-502dba311095-router-files}
     name: files
   - name: handover
-    persistentVolumeClaim: {claimName: sandboxc-78f6b3c41aa1-handover}
+    persistentVolumeClaim: {claimName: sandboxc-502dba311095-handover}
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-78f6b3c41aa1-agent-infra
+    io.podman.annotations.infra.name: sandboxc-502dba311095-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 78f6b3c41aa1
+    io.sandboxc.plan: 502dba311095
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-78f6b3c41aa1-default
+  name: sandboxc-502dba311095-default
 spec:
   containers:
   - command: [/sandboxc-router, forward]
@@ -428,20 +428,20 @@ spec:
     - {name: net.ipv6.conf.default.disable_ipv6, value: "1"}
   terminationGracePeriodSeconds: 5
   volumes:
-  - configMap: {name: sandboxc-78f6b3c41aa1-agent-files}
+  - configMap: {name: sandboxc-502dba311095-agent-files}
     name: files
   - name: handover
-    persistentVolumeClaim: {claimName: sandboxc-78f6b3c41aa1-handover}
+    persistentVolumeClaim: {claimName: sandboxc-502dba311095-handover}
   - name: home
     persistentVolumeClaim: {claimName: sandboxc-home-210d47917b78}
   - hostPath:
-      path: /sandboxc-78f6b3c41aa1-mounts/workspace
+      path: /sandboxc-502dba311095-mounts/workspace
     name: workspace
   - hostPath:
-      path: /sandboxc-78f6b3c41aa1-mounts/protect-0
+      path: /sandboxc-502dba311095-mounts/protect-0
     name: protect-0
   - hostPath:
-      path: /sandboxc-78f6b3c41aa1-mounts/protect-1
+      path: /sandboxc-502dba311095-mounts/protect-1
     name: protect-1
 ---
 apiVersion: v1
@@ -450,7 +450,7 @@ data:
   policy.json: |
     {
       "format": 2,
-      "plan": "78f6b3c41aa1",
+      "plan": "502dba311095",
       "session": "default",
       "listen": {"router": "10.213.92.34", "agent": "10.213.92.35", "internal": "10.213.92.32/29", "web_loopback": "127.0.1.1"},
       "own_networks": ["10.213.92.32/29", "10.213.192.0/18"],
@@ -465,10 +465,10 @@ data:
     }
 metadata:
   labels:
-    io.sandboxc.plan: 78f6b3c41aa1
+    io.sandboxc.plan: 502dba311095
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-78f6b3c41aa1-router-files
+  name: sandboxc-502dba311095-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -494,16 +494,16 @@ data:
     nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
     agent:x:1000:1000:agent:/home/agent:/bin/sh
   pod.json: |
-    {"format": 2, "plan": "78f6b3c41aa1", "internal": "10.213.92.32/29", "agent": "10.213.92.35", "router": "10.213.92.34", "web_loopback": "127.0.1.1"}
+    {"format": 2, "plan": "502dba311095", "internal": "10.213.92.32/29", "agent": "10.213.92.35", "router": "10.213.92.34", "web_loopback": "127.0.1.1"}
   resolv.conf: |
     nameserver 10.213.92.34
     options ndots:1
 metadata:
   labels:
-    io.sandboxc.plan: 78f6b3c41aa1
+    io.sandboxc.plan: 502dba311095
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-78f6b3c41aa1-agent-files
+  name: sandboxc-502dba311095-agent-files
 END_OF_MANIFEST
 }
 

@@ -18,7 +18,7 @@ impl Maker<'_> {
         let unit = ContainerUnit {
             relations: Relations {
                 stop_when_unneeded: false,
-                part_of: Some(self.units.file("sandbox", "target")),
+                part_of: Some(self.units.stable("target")),
                 ..self.relations("Agent", &requires, binds_to)
             },
             name: self.plan.names.agent_container(),
@@ -35,7 +35,7 @@ impl Maker<'_> {
             container,
         };
         let text = self.write_container(&unit, &self.comment())?;
-        let own = [File::new(self.units.file("agent", "container"), text)];
+        let own = [File::new(self.units.stable("container"), text)];
         Ok(env_file.into_iter().chain(image_files).chain(own).collect())
     }
 
