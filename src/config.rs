@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use crate::diagnostic::Diagnostics;
 use crate::source::SourceMap;
 
+mod chosen;
 mod compiled;
 mod containerfile;
 mod credential;
@@ -64,7 +65,7 @@ pub use preset::{Preset, PresetCredential, PresetEntry};
 pub use resolved::*;
 pub use secret::{AwsKeys, Secret, SecretRef, SecretRefs, SecretValues, Secrets};
 pub use suggest::nearest;
-pub use value::survives_podman;
+pub use value::{duration, survives_podman};
 
 /// The directory in a repo for its config.
 pub const REPO_DIR: &str = ".sandboxc";

@@ -1,23 +1,20 @@
-//! Durations on the command line: `90`, `90s`, `5m`, `1h`.
+//! Durations on the command line: `90`, `90s`, `5m`, `0.5h`, `1d`.
 
 use std::time::Duration;
 
-/// Parses a positive duration; a plain number is in seconds.
+use crate::config::duration;
+
+/// Parses a positive duration, as in config files; a plain number is in seconds.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match text.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
-        Some((at, _)) => text.split_at(at),
-        None => (text, "s"),
+    let Some(seconds) = duration(text) else {
+        return Err(
+            "write a number of seconds, or a number with the unit s, m, h or d, e.g. `90s` or `0.5h`".to_owned()
+        );
     };
-    let factor = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return Err("write a number of seconds, or a number with the unit s, m or h, e.g. `90s`".to_owned()),
-    };
-    let seconds = number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).filter(|&n| n > 0);
     // A year is more than any session needs and cannot overflow a point in time.
-    let seconds = seconds.filter(|&n| n <= 366 * 24 * 3600);
-    seconds.map(Duration::from_secs).ok_or_else(|| "a duration must be between 1 s and one year".to_owned())
+    let longest = 366 * 24 * 3600;
+    let fits = seconds <= longest;
+    fits.then(|| Duration::from_secs(seconds)).ok_or_else(|| "a duration must be between 1 s and one year".to_owned())
 }
 
 #[cfg(test)]
@@ -29,6 +26,13 @@ mod tests {
     fn durations() {
         assert_eq!(parse("90"), Ok(Duration::from_secs(90)));
         assert_eq!(parse("5m"), Ok(Duration::from_secs(300)));
-        assert!(["", "0", "-1", "1d", "1.5s", "99999999999999999999", "m", "1é"].iter().all(|t| parse(t).is_err()));
+        assert_eq!(parse("0.5h"), Ok(Duration::from_secs(1800)));
+        assert_eq!(parse("30min"), Ok(Duration::from_secs(1800)));
+        assert_eq!(parse("1d"), Ok(Duration::from_secs(86400)));
+        assert!(
+            ["", "0", "-1", "400d", "1.5s", "1.", ".5h", "1e3", "99999999999999999999", "m", "1é"]
+                .iter()
+                .all(|t| parse(t).is_err())
+        );
     }
 }

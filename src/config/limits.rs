@@ -44,10 +44,7 @@ impl Wish {
         let map = fields(node, &LIMITS, d);
         let positive = |l: Located<i64>| l.map(i64::unsigned_abs);
         Self {
-            timeout: map
-                .get("timeout")
-                .and_then(|n| read::whole(n, "`timeout` (seconds)", 10..=LONGEST, d))
-                .map(positive),
+            timeout: map.get("timeout").and_then(|n| timeout(n, d)).map(positive),
             memory: map.get("memory").and_then(|n| memory(n, "`memory`", d)),
             cpus: map.get("cpus").and_then(|n| cpus(n, d)),
             pids: map.get("pids_limit").and_then(|n| read::whole(n, "`pids_limit`", 1..=MOST_PIDS, d)).map(positive),
@@ -89,6 +86,22 @@ impl Wish {
             pids: smaller("pids_limit", repo.pids, server.pids),
             shm: smaller("shm_size", repo.shm, server.shm),
         }
+    }
+}
+
+/// Reads seconds, or a text with a unit such as `30m`.
+fn timeout(node: &Node, d: &mut Diagnostics) -> Option<Located<i64>> {
+    const WHAT: &str = "`timeout` (seconds)";
+    let super::yaml::Kind::Str(text) = &node.kind else { return read::whole(node, WHAT, 10..=LONGEST, d) };
+    let seconds = value::duration(text).and_then(|seconds| i64::try_from(seconds).ok());
+    match seconds.filter(|_| text.contains(|c: char| c.is_ascii_alphabetic())) {
+        Some(seconds) if (10..=LONGEST).contains(&seconds) => Some(Located::new(seconds, node.span)),
+        Some(_) => {
+            let finding = Diagnostic::new(Code::BadValue, format!("{WHAT} is out of range")).at(node.span, "");
+            d.push(finding.help(format!("write 10 to {LONGEST} seconds, or e.g. `30m`")));
+            None
+        }
+        None => read::whole(node, WHAT, 10..=LONGEST, d),
     }
 }
 

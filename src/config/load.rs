@@ -65,7 +65,8 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
     let server = Server::choose(server_file.unwrap_or_default(), inputs, disk, &mut d);
     let permitted =
         if server_known { Permitted::Only(server.pass_env().map(str::to_owned).collect()) } else { Permitted::Unknown };
-    let repo = decode_repo(repo_tree, &files, permitted, &mut d);
+    let mut repo = decode_repo(repo_tree, &files, permitted, &mut d);
+    server.chosen().apply(&mut repo, &mut d);
     let built = match &repo.image {
         Some(Located { value: ImageWish::Containerfile(name), span }) => {
             let name = Located::new(name.clone(), *span);

@@ -58,8 +58,7 @@ pub(super) fn check(
                     .at(span, "its names could lead into your own network")
                     .help(format!(
                         "the server file permits it: add `allow_private: [\"{pattern}\"]` to this repo's entry"
-                    ))
-                    .help("or name the block in `network.reachable` there, and leave `private` out here"),
+                    )),
             );
         }
     }

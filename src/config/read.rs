@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::suggest::nearest;
 use super::yaml::{Key, Kind, Node, Tag, plain_number};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::shell;
 use crate::source::{Located, Span};
 
 /// A mapping whose keys have all been checked.
@@ -125,8 +126,11 @@ pub(super) fn list<'n>(node: &'n Node, what: &str, d: &mut Diagnostics) -> &'n [
         // Some people write `allow: {}` for an empty list.
         Kind::Map(entries) if entries.is_empty() => &[],
         Kind::Str(text) if node.looked_up.is_none() => {
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let help = format!("write `[{}]`", shorten(&words.join(", ")));
+            let words: Vec<String> = shell::words(text).iter().map(|word| quoted(word)).collect();
+            let help = format!("write `[{}]`", words.join(", "));
+            let fits = help.chars().count() <= 200;
+            let help =
+                if fits { help } else { "write the items in `[…]`, or each on its own line after `- `".to_owned() };
             d.push(wrong_type(node, what, "a list").help(help));
             &[]
         }
@@ -275,6 +279,19 @@ pub(super) fn listed(words: &[&str]) -> String {
         Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
         None => "none".to_owned(),
     }
+}
+
+/// A string as an item of a YAML list: in quotes unless it is a plain word.
+pub(super) fn quoted(text: &str) -> String {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
+    let first = |c: char| c.is_ascii_alphabetic() || c == '/';
+    let plain = (text.starts_with(first) || text.starts_with("--")) && text.chars().all(word);
+    let reserved = ["true", "false", "null", "yes", "no", "on", "off"].contains(&text.to_ascii_lowercase().as_str());
+    if plain && !reserved {
+        return text.to_owned();
+    }
+    // JSON strings are YAML strings.
+    serde_json::to_string(text).unwrap_or_else(|_| format!("{text:?}"))
 }
 
 /// A stranger's text, cut to 60 characters.

@@ -9,7 +9,7 @@ use super::read::{self, Keys, fields, version};
 use super::resolved::Identity;
 use super::suggest::nearest;
 use super::value::{self, checked};
-use super::yaml::{Kind, Node};
+use super::yaml::{Key, Kind, Node};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Span};
 
@@ -35,6 +35,26 @@ pub(super) const REPO: Keys = Keys {
         ("secrets", "secrets belong to the server file, in the entry for this repo"),
         ("masked_secrets", "secrets belong to the server file, in the entry for this repo"),
         ("allow", "write it inside `network:`"),
+        (
+            "ports",
+            "not supported, because nothing outside can connect to a sandbox; hosts that it may reach belong to `network: {allow: […]}`",
+        ),
+        ("volumes", "write `mounts: [{source: ../data, target: /data}]`"),
+        ("environment", "write `env: {NAME: value}`"),
+        ("build", "write `image: {containerfile: Containerfile}`"),
+        ("user", "write `identity: host-user` or `identity: root`"),
+        ("working_dir", "write `workspace: {target: /work}`; the command starts there"),
+        (
+            "network_mode",
+            "not supported, because the sandbox has a network of its own; list hosts in `network: {allow: […]}`",
+        ),
+        ("env_file", "not supported, because its values would be part of the plan; write `env: {NAME: value}`"),
+        ("entrypoint", "write `command: [program, argument]`"),
+        ("privileged", "not supported, because it would end the sandbox"),
+        ("cap_add", "not supported, because capabilities follow from `identity`"),
+        ("timeout", "write `resource_limits: {timeout: 3600}`"),
+        ("memory", "write `resource_limits: {memory: \"4g\"}`"),
+        ("cpus", "write `resource_limits: {cpus: 2}`"),
     ],
 };
 pub(super) const NETWORK: Keys = Keys {
@@ -129,7 +149,7 @@ impl RepoFile {
     }
 }
 
-fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWish>> {
+pub(super) fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWish>> {
     if let Kind::Map(_) = node.kind {
         let map = fields(node, &IMAGE, d);
         let Some(name) = map.get("containerfile") else {
@@ -147,7 +167,7 @@ fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWish>> {
     Some(text.map(ImageWish::Reference))
 }
 
-fn command(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {
+pub(super) fn command(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {
     let mut words = Vec::new();
     for (index, item) in read::list(node, "`command`", d).iter().enumerate() {
         let Some(word) = read::string(item, "a word of `command`", d) else { continue };
@@ -185,7 +205,7 @@ fn passable(text: &Located<String>, d: &mut Diagnostics) -> bool {
     true
 }
 
-fn identity(node: &Node, d: &mut Diagnostics) -> Option<Located<Identity>> {
+pub(super) fn identity(node: &Node, d: &mut Diagnostics) -> Option<Located<Identity>> {
     let text = read::string(node, "`identity`", d)?;
     match text.value.as_str() {
         "host-user" => Some(text.map(|_| Identity::HostUser)),
@@ -202,14 +222,18 @@ fn identity(node: &Node, d: &mut Diagnostics) -> Option<Located<Identity>> {
 fn env(node: &Node, d: &mut Diagnostics) -> BTreeMap<String, Located<String>> {
     let mut env = BTreeMap::new();
     for (key, item) in read::entries_of(node, "`env`", d) {
-        let name = checked(value::env_name(&key.text), Code::BadValue, key.span, d);
-        let value = read::string(item, &format!("the value of `{}`", read::shorten(&key.text)), d);
-        let value = value.filter(|value| passable(value, d));
-        if let (Some(()), Some(value)) = (name, value) {
+        if let Some(value) = variable(key, item, d) {
             env.insert(key.text.clone(), value);
         }
     }
     env
+}
+
+/// Reads one variable.
+pub(super) fn variable(key: &Key, item: &Node, d: &mut Diagnostics) -> Option<Located<String>> {
+    let name = checked(value::env_name(&key.text), Code::BadValue, key.span, d);
+    let value = read::string(item, &format!("the value of `{}`", read::shorten(&key.text)), d);
+    name.and(value.filter(|value| passable(value, d)))
 }
 
 fn mounts(node: &Node, d: &mut Diagnostics) -> Vec<MountWish> {

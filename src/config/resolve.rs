@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Inputs;
+use super::chosen::Chosen;
 use super::disk::Disk;
 use super::entry::Entry;
 use super::git;
@@ -64,6 +65,11 @@ impl Server {
         Self { file, name, entry }
     }
 
+    /// What it chooses for the repo.
+    pub(super) fn chosen(&self) -> Chosen {
+        self.entry.chosen.clone().over(self.file.defaults.chosen.clone())
+    }
+
     /// Hosts that the repo file may open to private addresses.
     fn allow_private(&self) -> Vec<&HostPattern> {
         self.file.defaults.allow_private.iter().chain(&self.entry.allow_private).map(|l| &l.value).collect()
@@ -72,8 +78,9 @@ impl Server {
     /// Whether processes inside may create user namespaces: the repo asks, the server permits.
     fn user_namespaces(&self, repo: &RepoFile, sources: &SourceMap, d: &mut Diagnostics) -> Sourced<bool> {
         let Some(asked) = &repo.user_namespaces else { return Sourced::built_in(false) };
+        let by_owner = self.chosen().user_namespaces();
         let allowed = self.entry.allow_user_namespaces.as_ref().or(self.file.defaults.allow_user_namespaces.as_ref());
-        if asked.value && allowed.is_some_and(|allowed| allowed.value) {
+        if asked.value && (by_owner || allowed.is_some_and(|allowed| allowed.value)) {
             d.push(
                 Diagnostic::new(
                     Code::Unprotected,

@@ -13,10 +13,13 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
+mod chosen;
 mod entry;
 mod masked;
+mod timeout;
 
 use entry::Entry;
+use timeout::Timeout;
 
 /// The schema of `.sandboxc/sandbox.yaml`, with a trailing line feed.
 pub fn repo() -> String {
@@ -175,9 +178,8 @@ struct RepoNetwork {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct ResourceLimits {
-    /// Seconds until the command is stopped, at least 10.
-    #[schemars(range(min = 10, max = 40_000_000))]
-    timeout: Option<u32>,
+    /// Time until the command is stopped, at least 10 s: a number of seconds, or a text such as `30m` or `0.5h`.
+    timeout: Option<Timeout>,
     /// Memory as a whole number and one of b, k, m, g: `"512m"`, `"4g"`. Swap is disabled when memory is limited.
     memory: Option<String>,
     /// CPUs, at least 0.01; may be a fraction.
@@ -240,6 +242,16 @@ struct ServerNetwork {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Defaults {
+    /// Image, unless the repo file names one. `{value: …, locked: true}` forbids that; the same for the keys below.
+    image: Option<chosen::Setting<String>>,
+    /// Command.
+    command: Option<chosen::Setting<Vec<String>>>,
+    /// User inside.
+    identity: Option<chosen::Setting<Identity>>,
+    /// Variables. A single one can be locked, or all of them: then the repo file cannot add any.
+    env: Option<chosen::Setting<BTreeMap<String, chosen::Setting<String>>>>,
+    /// Whether processes inside may create user namespaces.
+    user_namespaces: Option<chosen::Setting<bool>>,
     /// What every sandbox may reach, and whether the network sandbox is on.
     network: Option<RepoEntryNetwork>,
     /// Upper limits for every sandbox.
@@ -282,6 +294,16 @@ struct Repo {
     path: Option<String>,
     /// Where the repo comes from, for information only.
     repo_url: Option<String>,
+    /// Image, unless the repo file names one. `{value: …, locked: true}` forbids that; the same for the keys below.
+    image: Option<chosen::Setting<String>>,
+    /// Command.
+    command: Option<chosen::Setting<Vec<String>>>,
+    /// User inside.
+    identity: Option<chosen::Setting<Identity>>,
+    /// Variables. A single one can be locked, or all of them: then the repo file cannot add any.
+    env: Option<chosen::Setting<BTreeMap<String, chosen::Setting<String>>>>,
+    /// Whether processes inside may create user namespaces.
+    user_namespaces: Option<chosen::Setting<bool>>,
     /// What this repo's sandboxes may reach, and whether the network sandbox is on.
     network: Option<RepoEntryNetwork>,
     /// Upper limits for this repo's sandboxes.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ipnet::{IpNet, Ipv4Net};
 
+use super::chosen::Chosen;
 use super::credential::{self, Wishes};
 use super::entry::{self, Entry, ListKind};
 use super::home::{self, Home};
@@ -26,8 +27,10 @@ pub(super) const SERVER: Keys = Keys {
     what: "the server file",
     known: &["version", "vars", "network", "router_image", "selinux", "defaults", "repos"],
     elsewhere: &[
-        ("image", "`image` belongs to the repo file; SANDBOXC_IMAGE overrides it"),
-        ("env", "`env` belongs to the repo file"),
+        ("image", "write it inside `defaults:` or an entry of `repos:`"),
+        ("env", "write it inside `defaults:` or an entry of `repos:`"),
+        ("command", "write it inside `defaults:` or an entry of `repos:`"),
+        ("identity", "write it inside `defaults:` or an entry of `repos:`"),
         ("resource_limits", "write it inside `defaults:` or an entry of `repos:`"),
         ("shm_size", "write it inside `defaults:` or an entry of `repos:`"),
         ("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`"),
@@ -42,6 +45,11 @@ pub(super) const NETWORK: Keys = Keys {
 pub(super) const DEFAULTS: Keys = Keys {
     what: "`defaults`",
     known: &[
+        "image",
+        "command",
+        "identity",
+        "env",
+        "user_namespaces",
         "network",
         "resource_limits",
         "shm_size",
@@ -68,6 +76,11 @@ pub(super) const ENTRY: Keys = Keys {
     known: &[
         "path",
         "repo_url",
+        "image",
+        "command",
+        "identity",
+        "env",
+        "user_namespaces",
         "network",
         "resource_limits",
         "shm_size",
@@ -106,6 +119,8 @@ pub(super) const ENTRY_WORKSPACE: Keys = Keys {
 /// What `defaults` and entries of `repos` have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
+    /// What it chooses for the repo.
+    pub(super) chosen: Chosen,
     pub(super) sandbox_enabled: Option<Located<bool>>,
     pub(super) allow: Vec<(usize, Entry)>,
     pub(super) deny: Vec<(usize, Entry)>,
@@ -269,7 +284,7 @@ fn read_repos(node: &mut Node, around: &Around<'_>, d: &mut Diagnostics) -> BTre
 }
 
 fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
-    let mut part = Part::default();
+    let mut part = Part { chosen: Chosen::read(map, d), ..Part::default() };
     if let Some(node) = map.get("network") {
         let network = fields(node, &ENTRY_NETWORK, d);
         part.sandbox_enabled = network.get("sandbox_enabled").and_then(|n| read::boolean(n, "`sandbox_enabled`", d));

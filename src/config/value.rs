@@ -271,8 +271,13 @@ pub(super) const LEAST_MEMORY: u64 = 4 << 20;
 
 /// `512m`, `4g`: a whole number and one of b, k, m, g. Returns bytes.
 pub(super) fn memory(text: &str) -> Result<u64, Bad> {
-    let bad =
-        || Bad::new("not an amount of memory", "write a whole number and one of b, k, m, g, as in `512m` or `4g`");
+    let bad = || {
+        let help = match usual_memory(text) {
+            Some(usual) => format!("write \"{usual}\""),
+            None => "write a whole number and one of b, k, m, g, as in `512m` or `4g`".to_owned(),
+        };
+        Bad::new("not an amount of memory", help)
+    };
     let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;
     let shift = match unit {
         "b" => 0,
@@ -291,6 +296,43 @@ pub(super) fn memory(text: &str) -> Result<u64, Bad> {
         return Err(Bad::new("too small for any program", "write at least `4m`"));
     }
     Ok(bytes)
+}
+
+/// Seconds, at least one: a number of seconds, or a number with a unit: `90s`, `30m`, `30min`, `0.5h`, `1d`.
+pub fn duration(text: &str) -> Option<u64> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(at)?;
+    let factor = match unit {
+        "" | "s" | "sec" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        _ => return None,
+    };
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |text: &str| (1..=9).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(part) {
+        return None;
+    }
+    let (whole, size): (u64, u64) = (whole.parse().ok()?, 10_u64.checked_pow(u32::try_from(part.len()).ok()?)?);
+    let rest = part.parse::<u64>().ok()?.checked_mul(factor)?;
+    // Half a second has no whole number of seconds.
+    let seconds = whole.checked_mul(factor)?.checked_add(rest / size)?;
+    (rest.is_multiple_of(size) && seconds > 0).then_some(seconds)
+}
+
+/// `4GB`, `4Gi`, `4 GiB` and `4G` as we write them. All of them mean powers of two here, as podman reads `g`.
+fn usual_memory(text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, unit) = lower.split_at(lower.find(|c: char| !c.is_ascii_digit())?);
+    let unit = match unit.trim() {
+        "g" | "gb" | "gi" | "gib" => "g",
+        "m" | "mb" | "mi" | "mib" => "m",
+        "k" | "kb" | "ki" | "kib" => "k",
+        _ => return None,
+    };
+    let usual = format!("{digits}{unit}");
+    (usual != text && memory(&usual).is_ok()).then_some(usual)
 }
 
 #[cfg(test)]

@@ -119,6 +119,8 @@ codes! {
     HardLink = "hard-link", Error;
     /// The workspace's git repository, or a part of it, is where the command cannot see it.
     GitOutside = "git-outside", Warning;
+    /// The repo file sets what the server file locks.
+    Locked = "locked", Error;
     /// A config file has a name that nothing reads.
     MisnamedFile = "misnamed-file", Error;
     /// A config file is empty.

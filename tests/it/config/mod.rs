@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::format_collect, clippy::format_push_string)]
 
+mod chosen;
 mod compiles;
 mod disk;
 mod explain;
