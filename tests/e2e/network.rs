@@ -241,8 +241,17 @@ fn udp_and_quic_go_nowhere() {
     let seen = Sandbox::new().probe(
         r#"
 quic = b"\xc3\x00\x00\x00\x01\x08" + os.urandom(1194)
+
+# The kernel limits the rate of ICMP errors of the whole machine (icmp(7), icmp_msgs_per_sec).
+def refused(address, port):
+    for _ in range(5):
+        said = datagram(quic, address, port)
+        if said != "ETIMEDOUT":
+            break
+    return said
+
 show({"far": [datagram(quic, a, p) for a, p in (("203.0.113.11", 443), ("203.0.113.53", 53), ("169.254.1.1", 53), ("8.8.8.8", 53))],
-      "near": [datagram(quic, a, p) for a, p in ((WEB, 443), ("127.0.1.2", 5432), (ROUTER, 443), (ROUTER, 5353), (ROUTER, 20000))],
+      "near": [refused(a, p) for a, p in ((WEB, 443), ("127.0.1.2", 5432), (ROUTER, 443), (ROUTER, 5353), (ROUTER, 20000))],
       "multicast": datagram(quic, "224.0.0.251", 5353),
       "twin": [dns("api.example.com"), sni("api.example.com")]})"#,
     );
