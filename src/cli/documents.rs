@@ -16,7 +16,7 @@ use crate::runtime::report::Report;
 pub(super) const VERSION: u32 = 1;
 
 /// The schemas by name, in the order in which help lists them.
-pub fn schemas() -> [(&'static str, String); 14] {
+pub fn schemas() -> [(&'static str, String); 13] {
     [
         ("repo", schema::repo()),
         ("server", schema::server()),
@@ -29,7 +29,6 @@ pub fn schemas() -> [(&'static str, String); 14] {
         ("logs", text::<LogLine>("logs")),
         ("ps", text::<Sessions>("ps")),
         ("report", text::<Report>("report")),
-        ("status", text::<Status>("status")),
         ("stop", text::<StoppedSession>("stop")),
         ("validate", text::<Validated>("validate")),
     ]
@@ -152,9 +151,7 @@ pub(super) struct Installed {
     pub session: String,
     /// The unit to start, by a name that stays the same.
     pub unit: String,
-    /// The unit that runs the command, whose name contains the plan's hash.
-    pub agent: String,
-    /// All units.
+    /// All services that Quadlet generates, and the other units.
     pub units: Vec<String>,
     /// Images that do not exist yet.
     pub missing_images: Vec<String>,
@@ -195,51 +192,6 @@ pub(super) struct RunningSession {
     pub workspace: PathBuf,
     /// The runner's process id.
     pub pid: i32,
-}
-
-/// `status --json`
-#[derive(Debug, Default, Serialize, JsonSchema)]
-pub(super) struct Status {
-    /// The version of this document.
-    pub version: u32,
-    /// The installed sandboxes.
-    pub sandboxes: Vec<SandboxStatus>,
-}
-
-/// An installed sandbox.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-pub(super) struct SandboxStatus {
-    /// Its name.
-    pub name: String,
-    /// The unit to start.
-    pub unit: String,
-    /// systemd's state of the unit that runs the command, such as `active`, `inactive` or `failed`.
-    pub state: String,
-    /// systemd's result of its last run, such as `success`, `exit-code` or `timeout`; null if it has not run.
-    pub result: Option<String>,
-    /// The exit code of the last run.
-    pub exit_code: Option<i32>,
-    /// The start of the last run, in seconds since the epoch.
-    pub started: Option<f64>,
-    /// Seconds that the last run took, or has taken so far.
-    pub duration: Option<f64>,
-    /// The next scheduled run, in seconds since the epoch.
-    pub next: Option<f64>,
-    /// What differs between the installed units and today's config; null if the config cannot be read.
-    pub drift: Option<Vec<String>>,
-    /// Why the config cannot be compared, or null.
-    pub drift_error: Option<String>,
-    /// The images.
-    pub images: Vec<ImageStatus>,
-}
-
-/// An image of an installed sandbox.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-pub(super) struct ImageStatus {
-    /// Its reference.
-    pub image: String,
-    /// When it was built, in seconds since the epoch; null if it is missing.
-    pub created: Option<f64>,
 }
 
 /// `stop --json`

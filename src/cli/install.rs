@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::context::{Context, print, say};
+use super::documents::{Installed, VERSION, print_json};
 use super::{ConfigArgs, Failure};
 use crate::emit::quadlet::PROGRAM_DIRS;
 use crate::emit::review::{self, BuildKind, Review};
@@ -39,6 +40,9 @@ pub(super) struct InstallArgs {
     /// Command to run instead of the configured one
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -62,14 +66,20 @@ pub(super) fn install(args: &InstallArgs) -> Result<u8, Failure> {
     }
     let units = manager.install(&session, &files)?;
     say(&format!("sandboxc: installed {} units of {session}", units.count()));
-    missing_images(&review)?;
+    let missing = missing_images(&review)?;
     if context.lingers() == Some(false) {
         say(
             "sandboxc: lingering is disabled, so the sandbox stops when you log out and timers do not start it: run `loginctl enable-linger`",
         );
     }
-    // Only the unit to start goes to stdout.
-    print(&format!("{}\n", units.agent))?;
+    // Only the unit to start, or the document, goes to stdout.
+    if args.json {
+        let all = units.services.iter().chain(&units.native).cloned().collect();
+        let document = Installed { version: VERSION, session, unit: units.agent, units: all, missing_images: missing };
+        print_json(&document)?;
+    } else {
+        print(&format!("{}\n", units.agent))?;
+    }
     Ok(0)
 }
 
@@ -118,7 +128,8 @@ fn review(files: &[File]) -> Result<Review, Failure> {
 }
 
 /// Prints the images that are missing. If a unit cannot find its image, systemd only reports that it failed.
-fn missing_images(review: &Review) -> Result<(), Failure> {
+fn missing_images(review: &Review) -> Result<Vec<String>, Failure> {
+    let mut missing = Vec::new();
     let podman = Podman::apart()?;
     let containers = review.pods.iter().flat_map(|pod| &pod.containers);
     let ours = containers.filter(|container| container.image.starts_with("localhost/"));
@@ -140,9 +151,10 @@ fn missing_images(review: &Review) -> Result<(), Failure> {
         let exists = podman.output(&["image", "exists", image], None)?;
         if exists.status.code() == Some(1) {
             say(&format!("sandboxc: the image {image} does not exist yet; {how}"));
+            missing.push(image.to_owned());
         }
     }
-    Ok(())
+    Ok(missing)
 }
 
 /// Turns the name of an entry, which may have capitals, dots and underscores, into a session id.

@@ -171,6 +171,9 @@ fn an_edit_keeps_the_names_of_service_target_and_timer_and_changes_the_plan() {
         names
     };
     assert_eq!(install(), "sandboxc-q-stable.service");
+    let document = serde_json::from_str(&run(&["install", "--json", "Q.Stable"])).unwrap();
+    crate::documents::check("install", &document);
+    assert_eq!(document["unit"], "sandboxc-q-stable.service");
     let place = config_home().join("containers/systemd/q-stable");
     let first = (property("sandboxc-q-stable.service", "Description"), list(&place));
     // The same units, wherever they are compiled.
