@@ -40,6 +40,7 @@ mod quadlet;
 mod quadlet_images;
 mod quadlet_install;
 mod quadlet_live;
+mod quadlet_random;
 #[path = "../it/quadlet_reader.rs"]
 #[allow(dead_code, reason = "the other suite reads whole units")]
 mod quadlet_reader;

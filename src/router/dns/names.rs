@@ -135,12 +135,15 @@ impl PolicyNames {
         let Some(host) = HostName::from_wire(&text) else {
             return Err(refused(if lower.is_empty() { "." } else { &lower }, None, Reason::BadHost));
         };
-        let decision = self.file.policy.decide_name(host.as_str());
-        if decision.verdict == Verdict::Deny {
-            return Err(refused(host.as_str(), decision.rule, decision.reason));
+        // Routes have names of their own, also for addresses, which no pattern matches.
+        if let Some(loopback) = self.named.get(host.as_str()) {
+            return Ok(*loopback);
         }
-        let named = self.named.get(host.as_str()).copied();
-        Ok(named.unwrap_or(self.file.listen.web_loopback))
+        let decision = self.file.policy.decide_name(host.as_str());
+        match decision.verdict {
+            Verdict::Allow => Ok(self.file.listen.web_loopback),
+            Verdict::Deny => Err(refused(host.as_str(), decision.rule, decision.reason)),
+        }
     }
 }
 
