@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::compile::{Applied, left};
@@ -69,12 +69,31 @@ fn what_a_killed_script_left_is_removed_by_stop() {
     let hash = compiled(&sandbox, "stop-killed");
     let mut child = run(&sandbox.scratch("stop-killed").join("run.sh"));
     wait_until("it runs", || agent_runs(&hash, "stop-killed"));
+    // It waits for the command when nothing is mounted any more.
+    wait_until("it waits", || {
+        work_of(&child).is_some_and(|dir| fs::read_dir(dir.join("mounts")).unwrap().next().is_none())
+    });
+    let work = work_of(&child).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(code(&sandbox.command(&["gc"]).output().unwrap()), 0);
     assert!(agent_runs(&hash, "stop-killed"), "gc does not know whether the script is gone");
     assert_eq!(stop(&sandbox, "stop-killed"), 0);
     assert_eq!(left(&hash), "");
+    // Nothing but its own directory in memory is left.
+    fs::remove_dir_all(&work).unwrap();
+}
+
+/// The directory of a script, which its podman's variable for `containers.conf` names.
+fn work_of(script: &Child) -> Option<PathBuf> {
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", script.id())).unwrap();
+    let environments = children.split_whitespace().filter_map(|pid| fs::read(format!("/proc/{pid}/environ")).ok());
+    let work = |environment: Vec<u8>| {
+        let text = text(&environment);
+        let values = text.split('\0').filter_map(|pair| pair.split_once('=')?.1.strip_suffix("/containers.conf"));
+        values.map(PathBuf::from).find(|dir| dir.to_string_lossy().contains("/sandboxc-run."))
+    };
+    environments.into_iter().find_map(work)
 }
 
 #[test]
