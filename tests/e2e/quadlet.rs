@@ -72,7 +72,9 @@ fn every_examples_units_pass_the_real_generator_and_systemd() {
             .output()
             .unwrap();
         assert_eq!(code(&output), 0, "{}", text(&output.stderr));
-        check(&out.join("default"), &scratch.path().join("services"));
+        // A set has the name of its entry, if it has one.
+        let session = name.last().unwrap_or(&"default");
+        check(&out.join(session), &scratch.path().join("services"));
     }
 }
 
