@@ -27,15 +27,16 @@ while [ "$#" -gt 0 ]; do
     umount --lazy "$dir/$name" 2>/dev/null || :
     [ ! -e "$dir/$name" ] || mv "$dir/$name" "$dir/.old-$$-$name"
     case $kind in directory | file)
-        # An empty file or directory reserves the name. If something exists there, it is left alone.
+        # An empty file or directory reserves the name. If something exists there, it is left alone. Another start in the same
+        # workspace may create it at the same time.
         if [ ! -e "$path" ]; then
             exec 3<"${path%/*}/."
             opened "${path%/*}"
             if [ "$kind" = directory ]; then
-                mkdir "$source/${path##*/}"
+                mkdir "$source/${path##*/}" 2>/dev/null
             else
-                (set -C && : >"$source/${path##*/}")
-            fi || fail "cannot be created"
+                (set -C && : >"$source/${path##*/}") 2>/dev/null
+            fi || [ -e "$source/${path##*/}" ] || fail "cannot be created"
         fi
         ;;
     esac
