@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::grant::protected_part;
 use super::{Grant, GrantKind, Plan};
-use crate::config::{Resolved, ResourceLimits};
+use crate::config::{Protected, Resolved, ResourceLimits};
 use crate::policy::{Affected, Change, Effect, compare};
 use crate::source::{Place, Sourced};
 
@@ -48,7 +49,8 @@ pub struct Side<'a> {
 pub fn diff(old: Side<'_>, new: Side<'_>) -> Vec<Difference> {
     let mut all = BTreeSet::new();
     network(old.resolved, new.resolved, &mut all);
-    grants(&old.plan.grants, &new.plan.grants, &mut all);
+    grants(old, new, &mut all);
+    protection(old.resolved, new.resolved, &mut all);
     limits(&old.resolved.limits, &new.resolved.limits, &mut all);
     values(old.resolved, new.resolved, &mut all);
     all.into_iter().collect()
@@ -104,12 +106,18 @@ const fn direction(effect: Effect) -> Direction {
 }
 
 /// Grants by what they say. Those about requests are compared by what they permit instead, limits by their size.
-fn grants(old: &[Grant], new: &[Grant], all: &mut BTreeSet<Difference>) {
+fn grants(old: Side<'_>, new: Side<'_>, all: &mut BTreeSet<Difference>) {
+    let protects = |side: Side<'_>, grant: &Grant| {
+        let workspace = &side.resolved.workspace;
+        workspace.protect.iter().any(|part| protected_part(workspace, part) == grant.what)
+    };
     let compared = |grant: &&Grant| match grant.kind {
         GrantKind::Egress => grant.what.starts_with("EVERYTHING"),
         GrantKind::Limit => false,
+        GrantKind::Mount => !protects(old, grant) && !protects(new, grant),
         _ => true,
     };
+    let (old, new) = (&old.plan.grants, &new.plan.grants);
     let has = |list: &[Grant], grant: &Grant| list.iter().any(|g| (g.kind, &g.what) == (grant.kind, &grant.what));
     for (direction, from, other) in [(Direction::Wider, new, old), (Direction::Narrower, old, new)] {
         for grant in from.iter().filter(compared).filter(|grant| !has(other, grant)) {
@@ -121,6 +129,21 @@ fn grants(old: &[Grant], new: &[Grant], all: &mut BTreeSet<Difference>) {
                 _ => grant.what.clone(),
             };
             all.insert(Difference { direction, about, what, from: Some(grant.from.clone()) });
+        }
+    }
+}
+
+/// A protected part that is gone can be written, unless the whole workspace is read-only.
+fn protection(old: &Resolved, new: &Resolved, all: &mut BTreeSet<Difference>) {
+    for (direction, from, other) in [(Direction::Wider, old, new), (Direction::Narrower, new, old)] {
+        let gone = |part: &&Protected| !other.workspace.protect.iter().any(|p| p.path == part.path);
+        for part in from.workspace.protect.iter().filter(|_| !other.workspace.read_only).filter(gone) {
+            let place = from.workspace.target.join(&part.path);
+            let what = match direction {
+                Direction::Wider => format!("{} is no longer protected", place.display()),
+                _ => format!("{} is protected", place.display()),
+            };
+            all.insert(Difference { direction, about: "mount".to_owned(), what, from: Some(part.from.clone()) });
         }
     }
 }

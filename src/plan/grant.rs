@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::config::{Identity, Resolved};
+use crate::config::{Identity, Protected, Resolved, Workspace};
 use crate::policy::{CredentialKind, Inspection, Policy, RequestRule, RuleSet, Scope, Tier};
 use crate::source::Place;
 
@@ -72,8 +72,7 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
         format!("{} at {}, {}", workspace.source.display(), workspace.target.display(), mode(workspace.read_only));
     add(GrantKind::Mount, what, &workspace.from);
     for part in workspace.protect.iter().filter(|_| !workspace.read_only) {
-        let (source, target) = (workspace.source.join(&part.path), workspace.target.join(&part.path));
-        add(GrantKind::Mount, format!("{} at {}, read-only", source.display(), target.display()), &part.from);
+        add(GrantKind::Mount, protected_part(workspace, part), &part.from);
     }
     for mount in &agent.mounts {
         let what = format!("{} at {}, {}", mount.source.display(), mount.target.display(), mode(mount.read_only));
@@ -102,6 +101,12 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
     limits(agent, &mut add);
     grants.sort();
     grants
+}
+
+/// The mount over a protected part, in words.
+pub(super) fn protected_part(workspace: &Workspace, part: &Protected) -> String {
+    let (source, target) = (workspace.source.join(&part.path), workspace.target.join(&part.path));
+    format!("{} at {}, read-only", source.display(), target.display())
 }
 
 fn egress(resolved: &Resolved, add: &mut impl FnMut(GrantKind, String, &Place)) {

@@ -3,7 +3,6 @@
 use std::os::unix::fs::symlink;
 use std::process::{Command as Process, Stdio};
 
-use assert_cmd::Command;
 use serde_json::Value;
 
 use super::*;
@@ -44,15 +43,6 @@ fn repository() -> World {
     git(&world, &["commit", "--quiet", "-m", "narrow"]);
     world.repo(WIDE);
     world
-}
-
-/// Exit code, stdout and stderr.
-fn run(world: &World, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::cargo_bin("sandboxc").unwrap();
-    command.env_clear().env("HOME", world.root().join("h")).env("XDG_CONFIG_HOME", world.root().join("c"));
-    let output = command.current_dir(world.root().join("w")).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
@@ -130,6 +120,28 @@ fn a_change_is_shown_in_words_with_the_line_of_each_permission() {
 }
 
 #[test]
+fn a_protected_part_that_is_given_up_is_wider() {
+    let world = World::new();
+    fs::create_dir(world.root().join("w/ci")).unwrap();
+    world.repo("version: 1\nworkspace: {protect: [ci]}\n");
+    git(&world, &["init", "--quiet", "--initial-branch=main"]);
+    git(&world, &["add", "."]);
+    git(&world, &["commit", "--quiet", "-m", "protected"]);
+    world.repo("version: 1\n");
+    let (code, out, _) = run(&world, &["diff", "main", "--fail-on-wider"]);
+    assert_eq!(code, Some(1), "{out}");
+    assert!(
+        out.starts_with("Permits more:\n  + mount ") && out.contains("/ci is no longer protected  (main:"),
+        "{out}"
+    );
+    git(&world, &["checkout", "--quiet", "-b", "open"]);
+    git(&world, &["commit", "--quiet", "-am", "open"]);
+    let (code, out, _) = run(&world, &["diff", "open", "main", "--fail-on-wider"]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(out.contains("/ci is protected") && !out.contains("Permits more"), "{out}");
+}
+
+#[test]
 fn a_directory_never_passes_for_a_ref() {
     let world = repository();
     let dir = world.root().join("w/main/.sandboxc");
@@ -177,6 +189,54 @@ fn the_config_of_a_commit_replaces_that_of_the_working_tree() {
         assert_eq!(code, Some(2), "{name}");
         assert!(said.contains(words), "{name}: {said}");
     }
+}
+
+/// A tag of a fork that CI has fetched must not pass for the branch.
+#[test]
+fn a_short_name_of_two_refs_is_refused_and_the_full_name_works() {
+    let world = repository();
+    git(&world, &["tag", "main"]);
+    let (code, _, said) = run(&world, &["validate", "--config-from", "main"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("`main` could be refs/tags/main or refs/heads/main; write one of them in full"), "{said}");
+    assert_eq!(run(&world, &["validate", "--config-from", "refs/heads/main"]).0, Some(0));
+}
+
+#[test]
+fn an_image_of_a_commit_is_not_one_of_the_working_tree() {
+    let world = World::new();
+    world.repo("version: 1\nimage: {containerfile: Containerfile}\n");
+    let dir = world.root().join("w/.sandboxc");
+    fs::write(dir.join("Containerfile"), "FROM docker.io/library/debian\nCOPY setup /\n").unwrap();
+    fs::write(dir.join("setup"), "reviewed\n").unwrap();
+    git(&world, &["init", "--quiet", "--initial-branch=main"]);
+    git(&world, &["add", "."]);
+    git(&world, &["commit", "--quiet", "-m", "image"]);
+    let tag = |from: &[&str]| {
+        let args = [&["compile", "--target", "script"], from, &["--", "true"]].concat();
+        let mut command = assert_cmd::Command::cargo_bin("sandboxc").unwrap();
+        command.env_clear().env("HOME", world.root().join("h")).env("XDG_CONFIG_HOME", world.root().join("c"));
+        command.env("SANDBOXC_ROUTER_IMAGE", "localhost/router:1").current_dir(world.root().join("w"));
+        let out = String::from_utf8(command.args(args).output().unwrap().stdout).unwrap();
+        let tag = out.split("localhost/sandboxc-repo:").nth(1).map(|rest| rest.get(..12).unwrap().to_owned());
+        tag.unwrap_or_else(|| panic!("{out}"))
+    };
+    let (tree, main) = (tag(&[]), tag(&["--config-from", "main"]));
+    assert_ne!(tree, main);
+    fs::write(dir.join("setup"), "a stranger's\n").unwrap();
+    assert_eq!(tag(&["--config-from", "main"]), main, "the working tree does not matter");
+    git(&world, &["commit", "--quiet", "-am", "other"]);
+    assert_ne!(tag(&["--config-from", "main"]), main, "the context does");
+}
+
+#[test]
+fn a_git_file_that_never_ends_is_not_read() {
+    let world = World::new();
+    world.repo(NARROW);
+    symlink("/dev/zero", world.root().join("w/.git")).unwrap();
+    let (code, _, said) = run(&world, &["explain", "a.example.com", "--config-from", "main"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("is not in a git repository"), "{said}");
 }
 
 #[test]
