@@ -8,7 +8,7 @@ use clap::Args;
 use super::context::{Context, say, show};
 use super::{ConfigArgs, Failure};
 use crate::config::add_to_allow;
-use crate::policy::{Effect, PathGlob, Policy, Reason, Verdict, compare};
+use crate::policy::{Effect, HostName, PathGlob, Policy, Reason, Verdict, compare};
 use crate::runtime::logged::Logged;
 use crate::runtime::output;
 
@@ -88,7 +88,12 @@ fn seen(denied: &[&Logged], policy: &Policy) -> (BTreeMap<String, Seen>, BTreeSe
                 notes.insert(format!("{}: the server file forbids it{from}", line.request()));
             }
             Reason::NotAllowed | Reason::PortNotAllowed | Reason::MethodNotAllowed | Reason::PathNotAllowed => {
-                let seen = hosts.entry(line.host.clone()).or_default();
+                // An agent can ask for any address; an entry for one is the user's own decision.
+                let Some(host) = HostName::from_wire(&line.host) else {
+                    notes.insert(format!("{}: write an entry for an address by hand", line.request()));
+                    continue;
+                };
+                let seen = hosts.entry(host.to_string()).or_default();
                 match (line.tier.as_str(), &line.method, &line.path) {
                     ("dns", ..) => seen.name = true,
                     (_, Some(method), Some(path)) => {

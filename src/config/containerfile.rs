@@ -60,7 +60,12 @@ pub(super) fn read(
     };
     let file = sources.add(shown, label, text.as_str());
     check(file, &text, d);
-    let hash = Sha256::digest(&text).iter().take(6).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
+    // A commit's image is not one that was built from a working tree with the same Containerfile and other files.
+    let digest: [u8; 32] = match &files.inputs.frozen {
+        Some(frozen) => frozen.digest(),
+        None => Sha256::digest(&text).into(),
+    };
+    let hash = digest.iter().take(6).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
     Some(ImageSource::Containerfile {
         file: name.clone(),
         reference: format!("localhost/sandboxc-repo:{hash:012x}"),

@@ -16,10 +16,11 @@ use std::time::Duration;
 use gix_object::FindExt as _;
 use gix_object::tree::EntryKind;
 use gix_ref::file::ReferenceExt as _;
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::REPO_DIR;
-use super::disk::{Disk, Kind, Tree, missing, words};
+use super::disk::{Disk, Kind, Real, Tree, missing, words};
 
 const MOST_FILES: usize = 2_000;
 const MOST_DEPTH: usize = 16;
@@ -39,6 +40,9 @@ pub enum FrozenError {
     /// No such ref or commit.
     #[error("`{0}` is not a ref or a commit id of this repository; write e.g. `origin/main` (fetch it first)")]
     NoSuchRef(String),
+    /// A short name of several refs. git would choose one, and whoever can add a tag could make it theirs.
+    #[error("`{0}` could be {1}; write one of them in full")]
+    Ambiguous(String, String),
     /// An object that cannot be read.
     #[error("`{name}` cannot be read: {why}")]
     Unreadable {
@@ -138,6 +142,21 @@ impl Frozen {
         paths.into_iter().filter(|path| self.files.get(*path) != other.files.get(*path)).cloned().collect()
     }
 
+    /// The hash of all files with their paths and modes: each part after its length, so that none runs into the next.
+    pub fn digest(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        let mut add = |part: &[u8]| {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        for (path, file) in &self.files {
+            add(path.as_os_str().as_bytes());
+            add(&[u8::from(file.executable)]);
+            add(&file.bytes);
+        }
+        hash.finalize().into()
+    }
+
     /// The files, by their paths relative to the repo.
     pub fn files(&self) -> &BTreeMap<PathBuf, FrozenFile> {
         &self.files
@@ -160,9 +179,9 @@ fn commit(repo_dir: &Path, name: &str) -> Result<Frozen, FrozenError> {
     let no_repository = || FrozenError::NoRepository(repo_dir.display().to_string());
     let root = repo_dir.ancestors().find(|dir| dir.join(".git").exists()).ok_or_else(no_repository)?;
     let git_dir = git_dir(root).ok_or_else(no_repository)?;
-    let common = match std::fs::read_to_string(git_dir.join("commondir")) {
-        Ok(path) => git_dir.join(path.trim_end()),
-        Err(_) => git_dir.clone(),
+    let common = match small_file(&git_dir.join("commondir")) {
+        Some(path) => git_dir.join(path.trim_end()),
+        None => git_dir.clone(),
     };
     let alternates = common.join("objects/info/alternates");
     if std::fs::symlink_metadata(&alternates).is_ok() {
@@ -176,17 +195,45 @@ fn commit(repo_dir: &Path, name: &str) -> Result<Frozen, FrozenError> {
     let id = if let Ok(id) = gix_hash::ObjectId::from_hex(name.as_bytes()) {
         id
     } else {
-        let mut found = refs.try_find(name).ok().flatten().ok_or_else(no_such_ref)?;
+        let mut found = only_ref(&refs, name)?;
         found.peel_to_id(&refs, &objects).map_err(|error| unreadable(error.to_string()))?
     };
     let mut buffer = Vec::new();
+    fits(&objects, &id, name)?;
     let tree = objects.find_commit(&id, &mut buffer).map_err(|_| no_such_ref())?.tree();
     let within = relative_dir(root, repo_dir);
     let (prefix, revision) = (format!("{name}:"), Some(name.to_owned()));
     let mut frozen = Frozen { prefix, revision, ..Frozen::default() };
-    let Some(tree) = directory(&objects, tree, &within.join(REPO_DIR)).map_err(unreadable)? else { return Ok(frozen) };
+    let Some(tree) = directory(&objects, tree, &within.join(REPO_DIR), &frozen)? else { return Ok(frozen) };
     read_tree(&objects, tree, &mut frozen)?;
     Ok(frozen)
+}
+
+/// A regular file of at most 1 MiB; whatever else has the name is not there.
+fn small_file(path: &Path) -> Option<String> {
+    Real::default().read(path).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+}
+
+/// The ref that a name stands for (gitrevisions(7)), if it can only be one.
+fn only_ref(refs: &gix_ref::file::Store, name: &str) -> Result<gix_ref::Reference, FrozenError> {
+    let find = |name: &str| refs.try_find(name).ok().flatten();
+    let places = ["refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
+    let full = places.map(|place| format!("{place}{name}"));
+    let found: Vec<&str> = full.iter().map(String::as_str).filter(|full| find(full).is_some()).collect();
+    if found.len() > 1 {
+        return Err(FrozenError::Ambiguous(name.to_owned(), found.join(" or ")));
+    }
+    find(name).ok_or_else(|| FrozenError::NoSuchRef(name.to_owned()))
+}
+
+/// Checks the size of an object before it is unpacked.
+fn fits(objects: &gix_odb::Handle, id: &gix_hash::oid, shown: &str) -> Result<(), FrozenError> {
+    use gix_object::FindHeader as _;
+    match objects.try_header(id) {
+        Ok(Some(header)) if header.size > MOST_BYTES => Err(FrozenError::TooLarge(shown.to_owned())),
+        // Reading it says what is wrong with it.
+        _ => Ok(()),
+    }
 }
 
 /// Where the repo's directory is below the root of the work tree.
@@ -200,32 +247,36 @@ fn git_dir(root: &Path) -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path);
     }
-    let text = std::fs::read_to_string(&path).ok().filter(|text| text.len() < 8192)?;
+    let text = small_file(&path)?;
     Some(root.join(text.strip_prefix("gitdir:")?.trim()))
 }
 
 /// The kind of object ids, from the one setting that says it.
 fn object_hash(common: &Path) -> gix_hash::Kind {
-    let config = std::fs::read_to_string(common.join("config")).unwrap_or_default();
+    let config = small_file(&common.join("config")).unwrap_or_default();
     let lines = config.lines().map(|line| line.to_ascii_lowercase().replace(' ', ""));
     let sha256 = lines.map(|line| line.trim().to_owned()).any(|line| line == "objectformat=sha256");
     if sha256 { gix_hash::Kind::Sha256 } else { gix_hash::Kind::Sha1 }
 }
 
-/// The tree at a path; `None` if there is none.
+/// The tree at a path; `None` if nothing is there.
 fn directory(
     objects: &gix_odb::Handle,
     root: gix_hash::ObjectId,
     path: &Path,
-) -> Result<Option<gix_hash::ObjectId>, String> {
+    frozen: &Frozen,
+) -> Result<Option<gix_hash::ObjectId>, FrozenError> {
     let mut id = root;
     for part in path.components() {
         let Component::Normal(name) = part else { return Ok(None) };
+        let shown = frozen.shown(path);
         let mut buffer = Vec::new();
-        let tree = objects.find_tree(&id, &mut buffer).map_err(|error| error.to_string())?;
-        let entry = tree.entries.iter().find(|entry| entry.filename == name.as_bytes());
-        match entry.filter(|entry| entry.mode.is_tree()) {
-            Some(entry) => id = entry.oid.to_owned(),
+        fits(objects, &id, &shown)?;
+        let unreadable = |why: String| FrozenError::Unreadable { name: shown.clone(), why };
+        let tree = objects.find_tree(&id, &mut buffer).map_err(|error| unreadable(error.to_string()))?;
+        match tree.entries.iter().find(|entry| entry.filename == name.as_bytes()) {
+            Some(entry) if entry.mode.is_tree() => id = entry.oid.to_owned(),
+            Some(_) => return Err(FrozenError::NoFile { path: shown, what: "not below directories alone" }),
             None => return Ok(None),
         }
     }
@@ -239,6 +290,7 @@ fn read_tree(objects: &gix_odb::Handle, root: gix_hash::ObjectId, frozen: &mut F
     while let Some((path, id, depth)) = open.pop() {
         let name = frozen.shown(&path);
         let unreadable = |why: String| FrozenError::Unreadable { name: name.clone(), why };
+        fits(objects, &id, &frozen.prefix)?;
         let tree = objects.find_tree(&id, &mut buffer).map_err(|error| unreadable(error.to_string()))?;
         for entry in tree.entries {
             let path = path.join(OsStr::from_bytes(entry.filename));
@@ -255,11 +307,7 @@ fn read_tree(objects: &gix_odb::Handle, root: gix_hash::ObjectId, frozen: &mut F
                 EntryKind::Link => return odd("a symbolic link"),
                 EntryKind::Commit => return odd("a submodule"),
                 kind @ (EntryKind::Blob | EntryKind::BlobExecutable) => {
-                    use gix_object::FindHeader as _;
-                    let header = objects.try_header(entry.oid).map_err(|error| unreadable(error.to_string()))?;
-                    if header.is_none_or(|header| header.size > MOST_BYTES) {
-                        return Err(FrozenError::TooLarge(frozen.prefix.clone()));
-                    }
+                    fits(objects, entry.oid, &frozen.prefix)?;
                     let blob =
                         objects.find_blob(entry.oid, &mut content).map_err(|error| unreadable(error.to_string()))?;
                     let file = FrozenFile { bytes: blob.data.to_vec(), executable: kind == EntryKind::BlobExecutable };

@@ -1,17 +1,6 @@
 //! `init` and `preset` as commands.
 
-use assert_cmd::Command;
-
 use super::*;
-
-/// Exit code, stdout and stderr.
-fn run(world: &World, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::cargo_bin("sandboxc").unwrap();
-    command.env_clear().env("HOME", world.root().join("h")).env("XDG_CONFIG_HOME", world.root().join("c"));
-    let output = command.current_dir(world.root().join("w")).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
 
 fn config(world: &World) -> String {
     fs::read_to_string(world.root().join("w/.sandboxc/sandbox.yaml")).unwrap()

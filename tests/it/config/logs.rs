@@ -1,6 +1,5 @@
 //! `suggest`, `replay` and `log summary` as commands.
 
-use assert_cmd::Command;
 use serde_json::Value;
 
 use super::*;
@@ -29,15 +28,6 @@ network:
     world.server("version: 1\nnetwork: {deny: [bad.example.com]}\n");
     fs::write(world.root().join("w/log"), LOG).unwrap();
     world
-}
-
-/// Exit code, stdout and stderr.
-fn run(world: &World, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::cargo_bin("sandboxc").unwrap();
-    command.env_clear().env("HOME", world.root().join("h")).env("XDG_CONFIG_HOME", world.root().join("c"));
-    let output = command.current_dir(world.root().join("w")).args(args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
@@ -92,6 +82,17 @@ fn a_pattern_is_only_suggested_on_demand_and_says_what_else_it_permits() {
     let (_, out, said) = run(&world, &["suggest", "--generalise", "log"]);
     assert!(out.contains(r#"paths: ["/x/**"]"#), "{out}");
     assert!(said.contains("`/x/**` also permits every other GET request below /x/"), "{said}");
+}
+
+#[test]
+fn an_address_that_an_agent_asked_for_is_told_and_not_suggested() {
+    let world = world();
+    let line = r#"{"tier":"http","verdict":"deny","reason":"not-allowed","host":"198.51.100.7","port":80,"method":"GET","path":"/"}"#;
+    fs::write(world.root().join("w/log"), format!("{line}\n{LOG}")).unwrap();
+    let (code, out, said) = run(&world, &["suggest", "log"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(out.contains("+    - new.example.com") && !out.contains("198.51.100.7"), "{out}");
+    assert!(said.contains("198.51.100.7/: write an entry for an address by hand"), "{said}");
 }
 
 #[test]

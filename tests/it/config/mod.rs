@@ -29,6 +29,15 @@ use sandboxc::diagnostic::Code;
 
 pub use crate::machine::{World, text};
 
+/// Runs sandboxc in the workspace, without anything of this machine's environment. Returns exit code, stdout and stderr.
+fn run(world: &World, args: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = assert_cmd::Command::cargo_bin("sandboxc").unwrap();
+    command.env_clear().env("HOME", world.root().join("h")).env("XDG_CONFIG_HOME", world.root().join("c"));
+    let output = command.current_dir(world.root().join("w")).args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
 /// Only a repo file, on a machine without a server file.
 pub fn repo(text: &str) -> World {
     let world = World::new();
