@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, Once, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{LazyLock, Mutex, Once, PoisonError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::harness::{Sandbox, code, podman, text};
 
@@ -22,9 +22,14 @@ pub fn property(service: &str, name: &str) -> String {
     text(&systemctl(&["show", &format!("--property={name}"), "--value", service]).stdout).trim().to_owned()
 }
 
-/// What a service and its processes logged.
+/// When the first set of this run was installed. Unit names are stable, so the journal of a host that was used before holds
+/// lines of earlier runs too.
+static BEGAN: LazyLock<u64> = LazyLock::new(|| UNIX_EPOCH.elapsed().unwrap().as_secs());
+
+/// What a service and its processes logged in this run.
 pub fn journal(unit: &str) -> String {
-    let args = ["--user", "--no-pager", "-o", "cat", "-u", unit];
+    let since = format!("--since=@{}", *BEGAN);
+    let args = ["--user", "--no-pager", "-o", "cat", &since, "-u", unit];
     text(&Command::new("journalctl").args(args).output().unwrap().stdout)
 }
 
@@ -59,6 +64,7 @@ impl Installed {
     pub fn with_env(session: &str, sandbox: Sandbox, env: &[(&str, &str)]) -> Self {
         let new = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
         assert!(new, "another test has installed units of a session `{session}`");
+        LazyLock::force(&BEGAN);
         place_program();
         let mut installed = Self { sandbox, session: session.to_owned(), agent: String::new() };
         let output = installed.compiling().envs(env.iter().copied()).output().unwrap();
@@ -331,9 +337,7 @@ fn the_hosts_own_defaults_change_nothing_in_units() {
         assert!(out.contains("allowed") && !out.contains("LEAK") && !out.contains("proxy"), "{out}");
         assert!(installed.gone(), "left: {}", installed.left());
     }
-    let journal =
-        Command::new("journalctl").args(["--user", "--no-pager", "-o", "cat", "-u", &installed.agent]).output();
-    let journal = text(&journal.unwrap().stdout);
+    let journal = journal(&installed.agent);
     assert_eq!(journal.lines().filter(|line| *line == "said").count(), 2, "{journal}");
     for dropin in &dropins {
         fs::remove_dir_all(dropin).unwrap();
