@@ -2,6 +2,7 @@
 //!
 //! May depend on every lower layer. Only this module prints, and only this module and `runtime` read the environment.
 
+mod codes;
 mod compile;
 mod context;
 mod diff;
@@ -22,6 +23,7 @@ mod run;
 mod schema;
 mod secrets;
 mod shell_files;
+mod status;
 mod stop;
 mod suggest;
 mod test;
@@ -30,7 +32,7 @@ mod waiting;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::emit::PodmanVersion;
 use crate::runtime::exit;
@@ -83,6 +85,8 @@ enum Command {
     Install(install::InstallArgs),
     /// Stop an installed sandbox and remove its units
     Uninstall(install::UninstallArgs),
+    /// Show installed sandboxes: state, next and last run, and what changed in their config since
+    Status(status::StatusArgs),
     /// Manage the images of sandboxes
     #[command(subcommand)]
     Image(image::ImageCommand),
@@ -150,12 +154,13 @@ pub use documents::schemas;
 
 /// Returns the definition of the command line, for the reference, completions and manual pages.
 pub fn command() -> clap::Command {
-    <Cli as clap::CommandFactory>::command()
+    codes::documented(<Cli as clap::CommandFactory>::command())
 }
 
 /// Parses the arguments, runs the command and returns the exit code.
 pub fn main() -> u8 {
-    match Cli::try_parse() {
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    match parsed {
         Ok(cli) => dispatch(cli.command),
         Err(error) => {
             // A closed pipe is not an error.
@@ -185,6 +190,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Schema(args) => schema::schema(&args),
         Command::Install(args) => install::install(&args),
         Command::Uninstall(args) => install::uninstall(&args),
+        Command::Status(args) => status::status(&args),
         Command::Image(command) => image::image(&command),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Ps(args) => ps::ps(&args),

@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::diagnostic::Diagnostics;
-use crate::source::SourceMap;
+use crate::source::{Located, SourceMap};
 
+mod authorship;
+mod calendar;
 mod chosen;
 mod compiled;
 mod containerfile;
@@ -27,6 +29,7 @@ pub mod git;
 mod home;
 mod limits;
 mod lint;
+mod literal;
 mod load;
 mod lockfile;
 mod lookup;
@@ -53,12 +56,13 @@ mod vars;
 mod vault;
 pub mod yaml;
 
+pub use calendar::refused_schedule;
 pub use compiled::is_compiled;
 pub use edit::add_to_allow;
 pub use expectation::{Expectation, Expectations};
 pub use frozen::{Frozen, FrozenError, FrozenFile};
 pub use home::{SHARED_HOME, private_home};
-pub use load::{DEFAULT_ALLOW_FILE, entry_path, load, read_secrets};
+pub use load::{DEFAULT_ALLOW_FILE, check_secret_files, entries, entry_path, load, read_secrets};
 pub use lockfile::{Mentions, decided_by_tool, hosts_of_lock_file, hosts_of_tool, lock_files};
 pub use overrides::OVERRIDES;
 pub use preset::{Preset, PresetCredential, PresetEntry};
@@ -127,6 +131,8 @@ pub struct InForce {
 pub struct Loaded {
     /// The files that decide.
     pub in_force: InForce,
+    /// The schedule in force.
+    pub schedule: Option<Located<String>>,
     /// The files that the findings refer to.
     pub sources: SourceMap,
     /// The findings.

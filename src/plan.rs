@@ -26,11 +26,11 @@ use crate::policy::{Effective, Policy};
 use crate::source::Sourced;
 
 pub use agent::Command;
-pub use diff::{Difference, Direction, Side, diff};
+pub use diff::{Difference, Direction, Side, diff, policies};
 pub use fact::Fact;
 pub use grant::{Grant, GrantKind};
 pub use inspected::{Keeper, MaterialStore, Materials, Origin, Part, ca_scopes, surrogates};
-pub use name::{Names, SESSION_LABEL, config_hash, plan_hash, runner_hash, session_is_valid};
+pub use name::{Names, SESSION_LABEL, config_hash, config_keys, plan_hash, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
 pub use pod::{Container, Pod, Role};
 pub use route::subnets;
@@ -104,6 +104,8 @@ pub struct Plan {
     pub facts: Vec<Fact>,
     /// The label of each file that decides, and its SHA-256. There is none for a file with literal secrets.
     pub inputs: BTreeMap<String, Option<String>>,
+    /// For units, a hash of each key of the config, by which to name those that changed.
+    pub keys: BTreeMap<String, String>,
     /// Whether processes in the agent's pod may create user namespaces.
     pub user_namespaces: bool,
 }
@@ -182,6 +184,10 @@ pub fn plan(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
             config: name::config_hash(resolved, session),
         }),
     };
+    let keys = match keeper {
+        Keeper::Service(_) => name::config_keys(resolved),
+        Keeper::Runner(_) | Keeper::Applier => BTreeMap::new(),
+    };
     let materials = Materials::of(resolved, inspects, store);
     let handover = match keeper {
         Keeper::Runner(dir) => pod::Handover::Directory(trust::handover_dir(dir)),
@@ -198,6 +204,7 @@ pub fn plan(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
         egress: if resolved.sandbox_enabled.value { resolved.policy.effective() } else { Vec::new() },
         facts: fact::facts(resolved, &agent, command),
         inputs: resolved.inputs.clone(),
+        keys,
         agent: agent_pod,
         policy: resolved.policy.clone(),
         materials,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::config::{Frozen, Inputs, Loaded, Resolved, SecretValues, entry_path, load, read_secrets};
+use crate::config::{Frozen, Inputs, Loaded, Resolved, SecretValues, entries, entry_path, load, read_secrets};
 use crate::emit::{LimitGap, MOUNT_GAP, PodmanVersion as Version, limit_gaps, mount_gaps};
 use crate::plan::Plan;
 use crate::runtime::host;
@@ -145,6 +145,11 @@ impl Context {
     /// Returns the `path` of the server's entry `args.name`.
     pub(super) fn entry_path(&self, args: &ConfigArgs) -> Result<Option<PathBuf>, Failure> {
         Ok(entry_path(&self.inputs(args, PathBuf::from("/"), false)?))
+    }
+
+    /// The server's entries, each with its `path`.
+    pub(super) fn entries(&self, args: &ConfigArgs) -> Result<Vec<(String, Option<PathBuf>)>, Failure> {
+        Ok(entries(&self.inputs(args, PathBuf::from("/"), false)?))
     }
 
     /// Whether lingering is enabled for this user; `None` if unknown.

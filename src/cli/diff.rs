@@ -110,10 +110,15 @@ fn text(found: &[Difference]) -> String {
             text.push_str(&format!("{heading}:\n"));
         }
         for line in lines {
-            text.push_str(&format!("  {sign} {:<10} {}{}\n", line.about, line.what, place(line)));
+            text.push_str(&format!("  {sign} {}", self::line(line)));
         }
     }
     text
+}
+
+/// A difference on a line of its own.
+pub(super) fn line(difference: &Difference) -> String {
+    format!("{:<10} {}{}\n", difference.about, difference.what, place(difference))
 }
 
 /// For a comment on a pull request. A stranger wrote the names, so they stand in code spans, which nothing can leave.

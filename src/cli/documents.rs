@@ -10,13 +10,14 @@ use serde::Serialize;
 use super::Failure;
 use super::context::print;
 use crate::config::schema::{self, text};
+use crate::plan::Difference;
 use crate::runtime::report::Report;
 
 /// The version of every document here.
 pub(super) const VERSION: u32 = 1;
 
 /// The schemas by name, in the order in which help lists them.
-pub fn schemas() -> [(&'static str, String); 13] {
+pub fn schemas() -> [(&'static str, String); 14] {
     [
         ("repo", schema::repo()),
         ("server", schema::server()),
@@ -29,6 +30,7 @@ pub fn schemas() -> [(&'static str, String); 13] {
         ("logs", text::<LogLine>("logs")),
         ("ps", text::<Sessions>("ps")),
         ("report", text::<Report>("report")),
+        ("status", text::<Status>("status")),
         ("stop", text::<StoppedSession>("stop")),
         ("validate", text::<Validated>("validate")),
     ]
@@ -99,6 +101,8 @@ pub(super) struct Explained {
     reason: String,
     /// The rule that decided, or null.
     rule: Option<String>,
+    /// The ports of its entry, or null; an empty list stands for every port.
+    ports: Option<Vec<u16>>,
     /// What to do about a denial.
     hint: String,
 }
@@ -192,6 +196,74 @@ pub(super) struct RunningSession {
     pub workspace: PathBuf,
     /// The runner's process id.
     pub pid: i32,
+}
+
+/// `status --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Status {
+    /// The version of this document.
+    pub version: u32,
+    /// The installed sandboxes by name.
+    pub sandboxes: Vec<InstalledSandbox>,
+}
+
+/// An installed sandbox.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct InstalledSandbox {
+    /// Its name, which is the session id.
+    pub session: String,
+    /// The unit that runs the command.
+    pub unit: String,
+    /// systemd's word for its state: `active`, `inactive`, `failed` and so on.
+    pub state: String,
+    /// The hash of the installed plan.
+    pub plan: String,
+    /// The schedule and the line that gives it, or null.
+    pub schedule: Option<String>,
+    /// When the timer starts it next, in seconds since the epoch.
+    pub next_run: Option<u64>,
+    /// The last run that has ended, if the journal still knows it.
+    pub last_run: Option<LastRunOf>,
+    /// The images of all its containers.
+    pub images: Vec<UsedImage>,
+    /// What changed in the config since it was installed.
+    pub drift: Drift,
+}
+
+/// A run that has ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LastRunOf {
+    /// `success`, or systemd's word for how it failed, such as `exit-code`, `signal` or `timeout`.
+    pub result: String,
+    /// When it started, in seconds since the epoch; null if it failed before the command ran.
+    pub started: Option<u64>,
+    /// When it ended, in seconds since the epoch.
+    pub ended: u64,
+    /// How many seconds it took.
+    pub seconds: Option<u64>,
+}
+
+/// An image of a sandbox.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct UsedImage {
+    /// The image's reference.
+    pub image: String,
+    /// When it was created, in seconds since the epoch; null if it is missing.
+    pub created: Option<u64>,
+}
+
+/// What changed in the config since a sandbox was installed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Drift {
+    /// Whether `install` would make other units today; null if that is unknown.
+    pub changed: Option<bool>,
+    /// Why it is unknown.
+    pub unknown: Option<String>,
+    /// The keys of the config that changed.
+    pub keys: Vec<String>,
+    /// The differences in words, as `diff` lists them.
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub differences: Vec<Difference>,
 }
 
 /// `stop --json`

@@ -7,7 +7,7 @@ use super::context::{Context, print, show};
 use super::documents::VERSION;
 use super::{ConfigArgs, Failure};
 use crate::policy::{
-    Decision, GitOperation, GitQuestion, HttpRequest, Policy, Reason, Target, Tier, Verdict, canonical,
+    Decision, GitOperation, GitQuestion, HttpRequest, Policy, Reason, Rule, RuleSet, Target, Tier, Verdict, canonical,
 };
 use crate::source::Place;
 
@@ -126,6 +126,16 @@ impl Asked<'_> {
         self.target.path.is_some() && self.git.is_none() && self.decision.reads_body()
     }
 
+    /// The ports of the entry that decides; empty for every port.
+    fn ports(&self) -> Option<Vec<u16>> {
+        let Policy { allow, deny, ceiling, .. } = self.policy;
+        let id = self.decision.rule.as_ref()?;
+        let denied = deny.rules().iter().find(|rule| rule.id == *id).map(|rule| rule.ports.clone());
+        let mut opened = allow.rules().iter().chain(ceiling.iter().flat_map(RuleSet::rules));
+        let ports = denied.or_else(|| opened.find(|rule| rule.id == *id).map(Rule::covered_ports));
+        Some(ports?.into_iter().collect())
+    }
+
     /// What to do about a refusal.
     fn hint(&self) -> &'static str {
         match self.decision.reason {
@@ -143,6 +153,10 @@ impl Asked<'_> {
             (Some(rule), Some(from)) => format!("{rule} at {}", from.short()),
             _ => "none".to_owned(),
         };
+        let ports = self.ports().map_or_else(String::new, |ports| match ports.as_slice() {
+            [] => "ports  every port\n".to_owned(),
+            ports => format!("ports  {}\n", ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ")),
+        });
         let request = match (self.git, &target.path, &self.connection.inspection) {
             (Some(git), ..) => format!(" {git}"),
             (None, Some(path), Some(_)) => format!(" {} {}", self.method, path),
@@ -150,7 +164,7 @@ impl Asked<'_> {
         };
         let reason = decision.reason;
         let mut text = format!(
-            "{verdict:<6} {}:{}{request}\nrule   {rule}\ntier   {}\nreason {}: {}\n",
+            "{verdict:<6} {}:{}{request}\nrule   {rule}\n{ports}tier   {}\nreason {}: {}\n",
             target.host,
             target.port,
             decision.tier.name(),
@@ -191,6 +205,7 @@ impl Asked<'_> {
             "tier": decision.tier,
             "rule": decision.rule,
             "from": decision.from,
+            "ports": self.ports(),
             "reason": decision.reason.code(),
             "text": decision.reason.text(),
             "hint": self.hint(),

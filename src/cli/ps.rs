@@ -59,7 +59,7 @@ fn table(records: &[Record], now: Duration) -> String {
 }
 
 /// `42s`, `12m`, `5h`, `3d`.
-fn short(seconds: u64) -> String {
+pub(super) fn short(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds}s"),
         120..=7199 => format!("{}m", seconds / 60),

@@ -8,8 +8,9 @@ use clap::Args;
 use super::compile::{DEFAULT_SESSION, words};
 use super::context::{Context, print, say};
 use super::{Failure, PlanArgs};
-use crate::plan::{Command, Keeper, MaterialStore, PlanRequest, ca_scopes, config_hash, inspects, plan};
+use crate::plan::{Command, Keeper, MaterialStore, PlanRequest, ca_scopes, config_hash, config_keys, inspects, plan};
 use crate::runtime::materials;
+use crate::runtime::systemd::UserManager;
 
 #[derive(Debug, Args)]
 pub(super) struct SecretsArgs {
@@ -66,9 +67,12 @@ fn hold(args: &SecretsArgs, session: &str, dir: &Path, hash: &str) -> Result<u8,
     let config = &args.plan.config;
     let (resolved, sources) = context.resolved(config, false)?;
     if config_hash(&resolved, session) != hash {
-        return Err(Failure::promise(
-            "the config has changed since these units were compiled: compile or install them again",
-        ));
+        let installed = UserManager::new(&context.config_home()?).review(session).ok();
+        let keys = installed.and_then(|installed| installed.changed_keys(&config_keys(&resolved))).unwrap_or_default();
+        let named = if keys.is_empty() { String::new() } else { format!(" ({})", keys.join(", ")) };
+        return Err(Failure::promise(format!(
+            "the config has changed since these units were compiled{named}: compile or install them again"
+        )));
     }
     let values = context.secrets(config, &resolved, &sources)?;
     materials::hold(&resolved, session, &values, dir)?;

@@ -8,9 +8,11 @@ use super::context::{Context, print, say, say_drawn};
 use super::documents::VERSION;
 use super::find::Found;
 use super::{ConfigArgs, Failure};
-use crate::config::{Identity, InForce, REPO_DIR, REPO_FILE, Resolved, SERVER_FILE};
+use crate::config::{
+    Identity, InForce, Loaded, REPO_DIR, REPO_FILE, Resolved, SERVER_FILE, check_secret_files, refused_schedule,
+};
 use crate::diagnostic::{Severity, render_json};
-use crate::runtime::exit;
+use crate::runtime::{exit, systemd};
 use crate::shell;
 use crate::source::Sourced;
 
@@ -28,7 +30,8 @@ pub(super) struct ValidateArgs {
 
 pub(super) fn validate(args: &ValidateArgs) -> Result<u8, Failure> {
     let context = Context::new();
-    let (found, loaded) = context.find_and_load(&args.config, false)?;
+    let (found, mut loaded) = context.find_and_load(&args.config, false)?;
+    ask_this_host(&mut loaded);
     if args.json {
         let findings = render_json(&loaded.diagnostics, &loaded.sources);
         let valid = !loaded.diagnostics.has_errors();
@@ -56,6 +59,17 @@ pub(super) fn validate(args: &ValidateArgs) -> Result<u8, Failure> {
         return Err(Failure::usage(format!("--deny-warnings: {what}")));
     }
     Ok(0)
+}
+
+/// Findings that depend on this machine, which only `validate` reports: `compile` gives the same everywhere.
+fn ask_this_host(loaded: &mut Loaded) {
+    if let Some(resolved) = &loaded.resolved {
+        loaded.diagnostics.append(check_secret_files(resolved));
+    }
+    let schedule = loaded.schedule.as_ref().filter(|_| !loaded.diagnostics.has_errors());
+    if let Some(schedule) = schedule.filter(|schedule| systemd::accepts_schedule(&schedule.value) == Some(false)) {
+        loaded.diagnostics.push(refused_schedule(schedule));
+    }
 }
 
 /// What is in force, one line each.

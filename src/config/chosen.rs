@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::literal;
 use super::read::{self, Keys, fields};
 use super::repo::{self, ImageWish, RepoFile};
 use super::resolved::Identity;
@@ -106,6 +107,7 @@ impl Chosen {
                         .help("write the value itself, or use `secrets`"),
                 );
             } else if let Some(value) = repo::variable(key, item, d) {
+                literal::in_server(key, &value, d);
                 let setting = Setting { span: value.span, value, locked: one || locked };
                 self.env.insert(key.text.clone(), setting);
             }

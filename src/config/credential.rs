@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::literal;
 use super::read::{self, Fields, Keys, fields, shorten};
 use super::request;
 use super::sealed::AWS_KEYS;
@@ -97,6 +98,8 @@ pub(super) struct CredentialWish {
     pub(super) methods: Option<BTreeSet<String>>,
     pub(super) paths: Option<Vec<PathGlob>>,
     pub(super) allow_foreign: bool,
+    /// Whether it is from `defaults`, for repos that use its hosts.
+    pub(super) shared: bool,
 }
 
 /// All credentials of one place.
@@ -189,6 +192,7 @@ impl Reader<'_> {
                 self.d.push(unfit_finding(unfit, span));
                 return None;
             }
+            literal::in_secret(&format!("`{}`", wish.key), text, span, self.d);
             if let Some(finding) = shows_finding(secret::shows(text, &wish.key, shape), span) {
                 self.d.push(finding);
             }
@@ -234,7 +238,7 @@ impl Reader<'_> {
         let foreign = map.get("allow_foreign_credentials");
         let foreign = foreign.and_then(|n| read::boolean(n, "`allow_foreign_credentials`", self.d));
         let allow_foreign = foreign.is_some_and(|l| l.value);
-        Some(CredentialWish { name: name?, wish: wish?, scopes: scopes?, methods, paths, allow_foreign })
+        Some(CredentialWish { name: name?, wish: wish?, scopes: scopes?, methods, paths, allow_foreign, shared: false })
     }
 
     fn scopes(

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -80,6 +81,23 @@ impl Disk for Real {
         self.trees.borrow_mut().insert(base.to_path_buf(), tree.clone());
         Ok(tree)
     }
+}
+
+/// What is known about a file of a secret without reading it.
+pub(super) struct KeyFile {
+    /// The permission bits.
+    pub(super) mode: u32,
+    /// Whether this user owns it.
+    pub(super) own: bool,
+}
+
+/// Opens the file of a secret, but reads nothing of it.
+pub(super) fn key_file(path: &Path) -> io::Result<KeyFile> {
+    let meta = File::from(open(path, READ, Mode::empty())?).metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(KeyFile { mode: meta.mode() & 0o7777, own: meta.uid() == rustix::process::geteuid().as_raw() })
 }
 
 /// Opens without blocking, so that a named pipe is refused.

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 mod executing;
 mod index;
-mod syntax;
+pub(super) mod syntax;
 mod uses;
 
 pub use executing::{executing, executing_unasked};

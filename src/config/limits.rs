@@ -101,6 +101,13 @@ fn timeout(node: &Node, d: &mut Diagnostics) -> Option<Located<i64>> {
             d.push(finding.help(format!("write 10 to {LONGEST} seconds, or e.g. `30m`")));
             None
         }
+        None if node.looked_up.is_none() && text.contains(|c: char| c.is_ascii_alphabetic()) => {
+            let finding = Diagnostic::new(Code::BadValue, "`timeout` is not a duration").at(node.span, "");
+            d.push(
+                finding.help("write a number of seconds, or one with the unit s, m, h or d, such as `30m` or `0.5h`"),
+            );
+            None
+        }
         None => read::whole(node, WHAT, 10..=LONGEST, d),
     }
 }

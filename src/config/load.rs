@@ -1,12 +1,14 @@
 //! Reads files into [`Loaded`]. With `disk` and `first`, the only module of `config` that accesses the file system.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::authorship;
 use super::containerfile;
 use super::credential::{shows_finding, unfit_finding};
-use super::disk::{Disk, Real, missing, words};
-use super::entry::{self, Entry};
+use super::disk::{self, Disk, Real, missing, words};
+use super::entry;
 use super::files::{Tree, add_text, repo_file, server_file};
 use super::first;
 use super::frozen::FrozenDisk;
@@ -24,6 +26,7 @@ use super::vars::Vars;
 use super::yaml::{Kind, Node};
 use super::{InForce, Inputs, Loaded, REPO_DIR, REPO_FILE, Resolved, SERVER_FILE};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::shell;
 use crate::source::{Located, SourceMap};
 
 /// The content of an allow file that nobody has written.
@@ -36,11 +39,17 @@ pub fn load(inputs: &Inputs) -> Loaded {
 
 /// The `path` of the server's entry `inputs.name`. [`load`] reports errors in the file.
 pub fn entry_path(inputs: &Inputs) -> Option<PathBuf> {
+    let name = inputs.name.as_ref()?;
+    entries(inputs).into_iter().find(|(entry, _)| entry == name)?.1
+}
+
+/// The server's entries, each with its `path`.
+pub fn entries(inputs: &Inputs) -> Vec<(String, Option<PathBuf>)> {
     let (mut sources, mut d, disk) = (SourceMap::new(), Diagnostics::new(), Real::default());
     let path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join(SERVER_FILE));
     let tree = server_file(inputs, &path, &disk, &mut sources, &mut d);
-    let server = decode_server(tree, inputs, &path, &disk, &mut d)?;
-    server.repos.get(inputs.name.as_ref()?)?.path.as_ref().map(|path| path.value.clone())
+    let server = decode_server(tree, inputs, &path, &disk, &mut d).unwrap_or_default();
+    server.repos.into_iter().map(|(name, repo)| (name, repo.path.map(|path| path.value))).collect()
 }
 
 fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
@@ -67,6 +76,14 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
         if server_known { Permitted::Only(server.pass_env().map(str::to_owned).collect()) } else { Permitted::Unknown };
     let mut repo = decode_repo(repo_tree, &files, permitted, &mut d);
     server.chosen().apply(&mut repo, &mut d);
+    let mut env_from = BTreeMap::new();
+    let identity = server.git_identity().map(|asked| authorship::variables(asked, inputs, disk, &mut d));
+    for (name, (value, key)) in identity.unwrap_or_default() {
+        if let Entry::Vacant(free) = repo.env.entry(name.clone()) {
+            free.insert(value);
+            env_from.insert(name, format!("git's {key}"));
+        }
+    }
     let built = match &repo.image {
         Some(Located { value: ImageWish::Containerfile(name), span }) => {
             let name = Located::new(name.clone(), *span);
@@ -75,6 +92,7 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
         _ => None,
     };
 
+    let schedule = server.schedule().cloned();
     let allow_path = allow_path(inputs, &server.file, &server_path, &overrides);
     let allow_file = read_allow_file(inputs, &allow_path, disk, &mut sources, &mut d);
     in_force.allow_file = disk.exists(&allow_path.path).then(|| allow_path.path.clone());
@@ -87,8 +105,11 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
         Parts { inputs, repo, built, server, allow_file, overrides, guarded, extra_ca, disk, sources: &sources };
     let resolved = resolve(parts, &mut d).filter(|_| !d.has_errors());
     let config_from = inputs.frozen.as_ref().and_then(|frozen| frozen.revision().map(str::to_owned));
-    let resolved = resolved.map(|resolved| Resolved { config_from, environment, ..resolved });
-    Loaded { in_force, sources, diagnostics: d, resolved }
+    let resolved = resolved.map(|mut resolved| {
+        resolved.env_from.extend(env_from);
+        Resolved { config_from, environment, ..resolved }
+    });
+    Loaded { in_force, schedule, sources, diagnostics: d, resolved }
 }
 
 /// The variables that the repo file and the overrides read. They cannot be secrets: only the server file has those, and
@@ -159,7 +180,7 @@ fn read_allow_file(
     disk: &dyn Disk,
     sources: &mut SourceMap,
     d: &mut Diagnostics,
-) -> Vec<(usize, Entry)> {
+) -> Vec<(usize, entry::Entry)> {
     let default_place = config_dir(inputs).join("allowed-hosts");
     let bytes = match disk.read(&at.path) {
         Ok(bytes) => bytes,
@@ -238,6 +259,37 @@ pub fn read_secrets(inputs: &Inputs, resolved: &Resolved) -> (Option<SecretValue
         }
     });
     ((!d.has_errors()).then_some(values), d)
+}
+
+/// Checks the files of all secrets without reading them: whether this user can, and others cannot.
+pub fn check_secret_files(resolved: &Resolved) -> Diagnostics {
+    let mut d = Diagnostics::new();
+    for secret in resolved.secrets.iter() {
+        let SecretSource::File(path, shown) = &secret.source else { continue };
+        let (key, shown) = (&secret.key, shorten(shown));
+        let finding = |code, message: String| Diagnostic::new(code, message).at(secret.span, "");
+        match disk::key_file(path) {
+            Err(error) => {
+                let message = format!("`{key}`: `{shown}` cannot be read: {}", words(&error));
+                let help = match missing(&error) {
+                    true => {
+                        "create the file, with the mode 600, or correct its path; relative paths start at this file's directory"
+                    }
+                    false => "make it a regular file that this user can read",
+                };
+                d.push(finding(Code::FileUnreadable, message).help(help));
+            }
+            // The group of a file of root may be how this user reads it.
+            Ok(file) if file.mode & (if file.own { 0o066 } else { 0o006 }) != 0 => {
+                let message = format!("`{key}`: other users can read `{shown}`, which has the mode {:o}", file.mode);
+                let quoted = shell::quote(&path.display().to_string());
+                let mode = if file.own { "600" } else { "o-rw" };
+                d.push(finding(Code::KeyReadable, message).help(format!("run `chmod {mode} {quoted}`")));
+            }
+            Ok(_) => {}
+        }
+    }
+    d
 }
 
 fn read_secret(inputs: &Inputs, secret: &SecretRef, disk: &dyn Disk) -> Result<Secret, Diagnostic> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, words};
+use super::literal;
 use super::read::shorten;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
@@ -43,20 +44,23 @@ pub(super) struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    /// A variable of the environment; `Ok(None)` if nothing must be reported.
-    pub(super) fn env(&self, name: &str, span: Span) -> Result<Option<String>, Diagnostic> {
+    /// A variable of the environment; `Ok(None)` if nothing must be reported. `key` is the key whose value it becomes.
+    pub(super) fn env(&self, name: &str, key: Option<&str>, span: Span) -> Result<Option<String>, Diagnostic> {
         let shown = shorten(name);
         match &self.permitted {
             Permitted::All => {}
             Permitted::Unknown => return Ok(None),
             Permitted::Only(names) if names.contains(name) => {}
             Permitted::Only(_) => {
+                let permit = format!("to permit it, add `pass_env: [{shown}]` to this repo's entry in the server file");
+                let is_secret = literal::secretive(name) || key.is_some_and(literal::secretive);
+                let help = if is_secret { literal::masked(key.unwrap_or(name), name) } else { permit };
                 return Err(Diagnostic::new(
                     Code::EnvMissing,
                     format!("the repo file is not permitted to read `{shown}`"),
                 )
                 .at(span, "")
-                .help(format!("to permit it, add `pass_env: [{shown}]` to this repo's entry in the server file")));
+                .help(help));
             }
         }
         match self.env.get(name) {

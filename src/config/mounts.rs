@@ -18,8 +18,18 @@ const HOMES: [&str; 2] = ["/home/agent", "/root"];
 /// Directories that belong to the kernel, the image's system or sandboxc.
 const SYSTEM: [&str; 5] = ["/proc", "/sys", "/dev", "/etc", "/run"];
 
+/// Directories that all users of the machine share.
+const SHARED: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// What podman's storage has, wherever it is: its lock and one of these.
+const STORAGE: [&str; 3] = ["libpod", "overlay-layers", "vfs-layers"];
+
 /// The parts of the host that must not be visible inside.
 pub(super) struct Guarded {
+    /// `$XDG_RUNTIME_DIR`, canonical.
+    pub(super) runtime: Option<PathBuf>,
+    /// podman's usual storage, canonical.
+    pub(super) storage: Option<PathBuf>,
     /// `$HOME`, canonical.
     pub(super) home: Option<PathBuf>,
     /// The allow file and the server file, canonical, with a description of each.
@@ -35,6 +45,12 @@ impl Guarded {
         if let Some(home) = self.home.as_ref().filter(|home| home.starts_with(real)) {
             let what = if home == real { "is" } else { "holds" };
             return Some(format!("it {what} your home directory"));
+        }
+        if self.runtime.as_ref().is_some_and(|runtime| runtime.starts_with(real)) {
+            return Some("it holds the sockets of your login session".to_owned());
+        }
+        if self.storage.as_ref().is_some_and(|storage| storage.starts_with(real)) {
+            return Some("it holds podman's storage".to_owned());
         }
         let (what, file) = self.files.iter().find(|(_, file)| file.starts_with(real))?;
         Some(format!("it holds {what}, `{}`", file.display()))
@@ -59,7 +75,10 @@ impl Ground<'_> {
     /// Reads the workspace.
     pub(super) fn workspace(&self, repo: &RepoFile, d: &mut Diagnostics) -> Option<Workspace> {
         let mut good = true;
-        if let Some(why) = self.guarded.objection(self.repo_dir) {
+        let shared = SHARED.iter().find(|shared| self.repo_dir == Path::new(shared));
+        let shared = shared.map(|_| "all users of this machine share it".to_owned());
+        let inside = || self.storage_around(self.repo_dir).map(|_| "it is inside podman's storage".to_owned());
+        if let Some(why) = shared.or_else(|| self.guarded.objection(self.repo_dir)).or_else(inside) {
             good = false;
             d.push(
                 Diagnostic::new(
@@ -85,6 +104,16 @@ impl Ground<'_> {
             None => (self.same_path(d)?, Place::built_in()),
         };
         good.then_some(Workspace { read_only: repo.workspace_read_only, ..Workspace::new(source, target, from) })
+    }
+
+    /// podman's storage, if a directory is inside of it.
+    fn storage_around(&self, real: &Path) -> Option<PathBuf> {
+        let is_storage = |dir: &&Path| {
+            self.guarded.storage.as_deref() == Some(dir)
+                || (self.disk.exists(&dir.join("storage.lock"))
+                    && STORAGE.iter().any(|name| self.disk.exists(&dir.join(name))))
+        };
+        real.ancestors().find(is_storage).map(Path::to_path_buf)
     }
 
     fn same_path(&self, d: &mut Diagnostics) -> Option<PathBuf> {
@@ -165,6 +194,16 @@ impl Ground<'_> {
         };
         if let Some(why) = self.guarded.objection(&real) {
             d.push(refuse(&why).help("mount only the directory you need, not a parent of it"));
+            return None;
+        }
+        let is_volume = |path: &Path| {
+            let mut parts = path.iter();
+            parts.next().is_some_and(|part| part == "volumes") && parts.nth(1).is_some_and(|part| part == "_data")
+        };
+        let storage = self.storage_around(&real).and_then(|storage| real.strip_prefix(storage).ok());
+        if storage.is_some_and(|below| !is_volume(below)) {
+            let help = "mount the directory of a volume, `volumes/NAME/_data`, or another directory";
+            d.push(refuse("it belongs to podman's storage").help(help));
             return None;
         }
         let open = real.starts_with(self.repo_dir) || self.allowed.iter().any(|allowed| real.starts_with(allowed));

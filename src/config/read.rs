@@ -285,7 +285,8 @@ pub(super) fn listed(words: &[&str]) -> String {
 pub(super) fn quoted(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
     let first = |c: char| c.is_ascii_alphabetic() || c == '/';
-    let plain = (text.starts_with(first) || text.starts_with("--")) && text.chars().all(word);
+    let option = text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_alphabetic());
+    let plain = (text.starts_with(first) || option) && text.chars().all(word);
     let reserved = ["true", "false", "null", "yes", "no", "on", "off"].contains(&text.to_ascii_lowercase().as_str());
     if plain && !reserved {
         return text.to_owned();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::entry::{self, Entry, ListKind};
 use super::limits::Wish;
+use super::literal;
 use super::read::{self, Keys, fields, version};
 use super::resolved::Identity;
 use super::suggest::nearest;
@@ -29,6 +30,7 @@ pub(super) const REPO: Keys = Keys {
         "user_namespaces",
     ],
     elsewhere: &[
+        ("git_identity", "`git_identity` belongs to the server file"),
         ("vars", "`vars` belongs to the server file"),
         ("repos", "`repos` belongs to the server file"),
         ("defaults", "`defaults` belongs to the server file"),
@@ -37,7 +39,11 @@ pub(super) const REPO: Keys = Keys {
         ("allow", "write it inside `network:`"),
         (
             "ports",
-            "not supported, because nothing outside can connect to a sandbox; hosts that it may reach belong to `network: {allow: […]}`",
+            "not supported, because nothing outside can connect to a sandbox (docs/dev-servers.md says what to do instead); hosts that it may reach belong to `network: {allow: […]}`",
+        ),
+        (
+            "publish",
+            "not supported, because a page of the agent in your browser would be a way out; docs/dev-servers.md says what to do instead",
         ),
         ("volumes", "write `mounts: [{source: ../data, target: /data}]`"),
         ("environment", "write `env: {NAME: value}`"),
@@ -153,6 +159,10 @@ pub(super) fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWis
     if let Kind::Map(_) = node.kind {
         let map = fields(node, &IMAGE, d);
         let Some(name) = map.get("containerfile") else {
+            // A misspelled key has been reported.
+            if !node.is_empty() {
+                return None;
+            }
             d.push(
                 Diagnostic::new(Code::MissingKey, "`image` has neither a reference nor a `containerfile`")
                     .at(node.span, "")
@@ -168,7 +178,7 @@ pub(super) fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWis
 }
 
 pub(super) fn command(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> {
-    let mut words = Vec::new();
+    let (mut words, mut looked_up) = (Vec::new(), Vec::new());
     for (index, item) in read::list(node, "`command`", d).iter().enumerate() {
         let Some(word) = read::string(item, "a word of `command`", d) else { continue };
         if index == 0 && word.value.is_empty() {
@@ -179,8 +189,10 @@ pub(super) fn command(node: &Node, d: &mut Diagnostics) -> Vec<Located<String>> 
             );
         } else if passable(&word, d) {
             words.push(word);
+            looked_up.push(item.looked_up.is_some());
         }
     }
+    literal::in_command(&words, &looked_up, d);
     words
 }
 
@@ -223,6 +235,7 @@ fn env(node: &Node, d: &mut Diagnostics) -> BTreeMap<String, Located<String>> {
     let mut env = BTreeMap::new();
     for (key, item) in read::entries_of(node, "`env`", d) {
         if let Some(value) = variable(key, item, d) {
+            literal::in_repo(key, item, &value, d);
             env.insert(key.text.clone(), value);
         }
     }

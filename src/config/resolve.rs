@@ -26,7 +26,7 @@ use super::suggest::nearest;
 use super::vault;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::HostPattern;
-use crate::source::{Located, SourceMap, Sourced};
+use crate::source::{Located, SourceMap, Sourced, Span};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -68,6 +68,16 @@ impl Server {
     /// What it chooses for the repo.
     pub(super) fn chosen(&self) -> Chosen {
         self.entry.chosen.clone().over(self.file.defaults.chosen.clone())
+    }
+
+    /// Where it is written that the sandbox gets the host's git name and email.
+    pub(super) fn git_identity(&self) -> Option<Span> {
+        self.entry.git_identity.as_ref().or(self.file.defaults.git_identity.as_ref()).map(|asked| asked.span)
+    }
+
+    /// When the sandbox starts.
+    pub(super) fn schedule(&self) -> Option<&Located<String>> {
+        self.entry.schedule.as_ref().or(self.file.defaults.schedule.as_ref())
     }
 
     /// Hosts that the repo file may open to private addresses.
@@ -159,11 +169,15 @@ pub(super) struct Parts<'a> {
 pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved> {
     let Parts { inputs, repo, built, server, allow_file, overrides, guarded, extra_ca, disk, sources } = parts;
     let home = inputs.home.as_ref().map(|home| disk.canonical_or_parent(home));
+    let directory = |name: &str| inputs.env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let runtime = directory("XDG_RUNTIME_DIR").map(|dir| disk.canonical_or_parent(&dir));
+    let data = directory("XDG_DATA_HOME").or_else(|| home.as_ref().map(|home| home.join(".local/share")));
+    let storage = data.map(|data| disk.canonical_or_parent(&data.join("containers/storage")));
     let allowed = server.file.defaults.allow_mounts.iter().chain(&server.entry.allow_mounts);
     let ground = Ground {
         repo_dir: &inputs.repo_dir,
         config_dir: inputs.repo_dir.join(super::REPO_DIR),
-        guarded: Guarded { home, files: guarded },
+        guarded: Guarded { runtime, storage, home, files: guarded },
         allowed: allowed.map(|l| disk.canonical_or_parent(&l.value)).collect(),
         git_files: git::own_files(&inputs.env, inputs.home.as_deref(), &inputs.config_home),
         disk,

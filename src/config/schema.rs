@@ -13,11 +13,13 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
+mod choices;
 mod chosen;
 mod entry;
 mod masked;
 mod timeout;
 
+use choices::{GitIdentity, Home};
 use entry::Entry;
 use timeout::Timeout;
 
@@ -275,6 +277,9 @@ struct Defaults {
     /// The home directory inside: `private` (a volume for each repo) or `shared` (a volume for all repos with this
     /// setting; what one repo's agent leaves there, the next one may run). Default: `private`.
     home: Option<Home>,
+    /// `host` gives the sandbox your git name and email as `GIT_AUTHOR_NAME` and so on, from git's config files of your own.
+    /// Variables of the repo file with these names come first.
+    git_identity: Option<GitIdentity>,
     /// Variables whose values the agent gets.
     secrets: Option<BTreeMap<String, String>>,
     /// Variables of which the agent gets a surrogate; the router inserts the value into requests.
@@ -327,6 +332,9 @@ struct Repo {
     /// The home directory inside: `private` (a volume for each repo) or `shared` (a volume for all repos with this
     /// setting; what one repo's agent leaves there, the next one may run). Default: `private`.
     home: Option<Home>,
+    /// `host` gives the sandbox your git name and email as `GIT_AUTHOR_NAME` and so on, from git's config files of your own.
+    /// Variables of the repo file with these names come first.
+    git_identity: Option<GitIdentity>,
     /// Variables whose values the agent gets.
     secrets: Option<BTreeMap<String, String>>,
     /// Variables of which the agent gets a surrogate; the router inserts the value into requests.
@@ -348,16 +356,6 @@ struct RepoEntryNetwork {
     allow: Option<EntryList>,
     /// Hosts that may not be reached, in addition to those in `network` at the top level.
     deny: Option<EntryList>,
-}
-
-/// Which repos share a home directory.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "kebab-case")]
-enum Home {
-    /// A volume for each repo.
-    Private,
-    /// A volume for all repos with this setting.
-    Shared,
 }
 
 /// Read-only parts of workspaces.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ipnet::{IpNet, Ipv4Net};
 
+use super::authorship;
+use super::calendar::calendar;
 use super::chosen::Chosen;
 use super::credential::{self, Wishes};
 use super::entry::{self, Entry, ListKind};
@@ -32,6 +34,7 @@ pub(super) const SERVER: Keys = Keys {
         ("command", "write it inside `defaults:` or an entry of `repos:`"),
         ("identity", "write it inside `defaults:` or an entry of `repos:`"),
         ("resource_limits", "write it inside `defaults:` or an entry of `repos:`"),
+        ("git_identity", "write it inside `defaults:` or an entry of `repos:`"),
         ("shm_size", "write it inside `defaults:` or an entry of `repos:`"),
         ("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`"),
     ],
@@ -60,6 +63,7 @@ pub(super) const DEFAULTS: Keys = Keys {
         "pass_env",
         "workspace",
         "home",
+        "git_identity",
         "secrets",
         "masked_secrets",
         "signing_credentials",
@@ -91,6 +95,7 @@ pub(super) const ENTRY: Keys = Keys {
         "pass_env",
         "workspace",
         "home",
+        "git_identity",
         "secrets",
         "masked_secrets",
         "signing_credentials",
@@ -134,6 +139,8 @@ pub(super) struct Part {
     pub(super) pass_env: Vec<Located<String>>,
     pub(super) wishes: Wishes,
     pub(super) home: Option<Located<Home>>,
+    /// Whether the sandbox gets the host's git name and email.
+    pub(super) git_identity: Option<Located<()>>,
     /// Protected parts of the workspace.
     pub(super) protect: Vec<Located<String>>,
 }
@@ -294,7 +301,7 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
     part.limits = Wish::of(map, d);
     part.schedule = map.get("schedule").and_then(|n| read::string(n, "`schedule`", d));
     if let Some(schedule) = &part.schedule {
-        checked(value::calendar(&schedule.value), Code::BadValue, schedule.span, d);
+        checked(calendar(&schedule.value), Code::BadValue, schedule.span, d);
     }
     if let Some(node) = map.get("allow_mounts") {
         part.allow_mounts =
@@ -316,6 +323,7 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
             .map(|n| read::strings(n, "`protect`", "a path of `protect`", d))
             .unwrap_or_default();
     }
+    part.git_identity = map.get("git_identity").and_then(|n| authorship::read(n, d));
     part.home = map.get("home").and_then(|n| home::read(n, d));
     part.wishes = credential::wishes(map, base, d);
     part

@@ -19,22 +19,27 @@ pub(super) struct Tags<'a> {
 impl Tags<'_> {
     /// Replaces every tagged scalar in the tree.
     pub(super) fn substitute(&self, node: &mut Node, d: &mut Diagnostics) {
+        self.below(node, None, d);
+    }
+
+    /// `key` is the key of the mapping whose value the node is.
+    fn below(&self, node: &mut Node, key: Option<&str>, d: &mut Diagnostics) {
         match &mut node.kind {
-            Kind::Seq(items) => items.iter_mut().for_each(|item| self.substitute(item, d)),
-            Kind::Map(entries) => entries.iter_mut().for_each(|(_, value)| self.substitute(value, d)),
+            Kind::Seq(items) => items.iter_mut().for_each(|item| self.below(item, None, d)),
+            Kind::Map(entries) => entries.iter_mut().for_each(|(key, value)| self.below(value, Some(&key.text), d)),
             Kind::Tagged(tag, argument) => {
                 let (tag, argument) = (*tag, std::mem::take(argument));
-                *node = self.value(tag, &argument, node.span, d);
+                *node = self.value(tag, &argument, (node.span, key), d);
             }
             _ => {}
         }
     }
 
-    fn value(&self, tag: Tag, argument: &str, span: Span, d: &mut Diagnostics) -> Node {
+    fn value(&self, tag: Tag, argument: &str, (span, key): (Span, Option<&str>), d: &mut Diagnostics) -> Node {
         let broken = Node { kind: Kind::Broken, span, raw: String::new(), looked_up: Some(tag) };
         let found = match tag {
             Tag::Var => return self.var(argument, broken, d),
-            Tag::Env => self.lookup.env(argument, span),
+            Tag::Env => self.lookup.env(argument, key, span),
             Tag::File => self.lookup.file(argument, span),
         };
         match found {

@@ -212,22 +212,6 @@ fn is_registry_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b".:-".contains(&b)
 }
 
-/// The characters of an `OnCalendar=` expression (systemd.time(7)); systemd checks the rest.
-pub(super) fn calendar(text: &str) -> Result<(), Bad> {
-    let word = |b: u8| b.is_ascii_alphanumeric() || b" ,.:*/~_+-".contains(&b);
-    let good = (1..=128).contains(&text.len())
-        && text.bytes().all(word)
-        && text.trim() == text
-        && text.bytes().any(|b| b.is_ascii_alphanumeric());
-    match good {
-        true => Ok(()),
-        false => Err(Bad::new(
-            format!("`{}` is not a calendar expression", shorten(text)),
-            "write e.g. `daily`, `Mon..Fri 03:00` or `*-*-* 04:30:00 Europe/Berlin`; `systemd-analyze calendar` reads it",
-        )),
-    }
-}
-
 /// A name of a podman volume.
 pub(super) fn volume_name(text: &str) -> Result<(), Bad> {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
@@ -387,19 +371,6 @@ mod tests {
             "1é",
         ] {
             assert_eq!(value(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn calendar_expressions_cannot_leave_their_line() {
-        for good in
-            ["daily", "Mon..Fri 03:00", "*-*-* 04:30:00 Europe/Berlin", "*:0/15", "Sat *-*-1..7 18:00", "*-02~03"]
-        {
-            assert!(calendar(good).is_ok(), "{good}");
-        }
-        for bad in ["", " daily", "daily ", "daily\nUnit=x.service", "%h", "a;b", "a\\", "#", "*", "täglich", "daily\0"]
-        {
-            assert!(calendar(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::literal;
 use super::lookup::Lookup;
 use super::read::{entries_of, shorten, wrong_type};
 use super::suggest::nearest;
@@ -88,9 +89,13 @@ impl Vars {
 
 fn leaf(name: &str, node: &Node, lookup: &Lookup<'_>, d: &mut Diagnostics) -> Value {
     let (tag, found) = match &node.kind {
-        Kind::Str(_) | Kind::Int(_) | Kind::Float(_) => return Value::Ready(node.clone()),
+        Kind::Str(text) => {
+            literal::in_secret(&format!("the variable `{}`", shorten(name)), text, node.span, d);
+            return Value::Ready(node.clone());
+        }
+        Kind::Int(_) | Kind::Float(_) => return Value::Ready(node.clone()),
         Kind::Broken => return Value::Broken,
-        Kind::Tagged(Tag::Env, argument) => (Tag::Env, lookup.env(argument, node.span)),
+        Kind::Tagged(Tag::Env, argument) => (Tag::Env, lookup.env(argument, None, node.span)),
         Kind::Tagged(_, argument) => (Tag::File, lookup.file(argument, node.span)),
         _ => {
             let finding = wrong_type(node, &format!("the variable `{name}`"), "a string or a number");

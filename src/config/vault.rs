@@ -17,6 +17,9 @@ pub(super) fn merge(defaults: Wishes, entry: Wishes) -> Wishes {
         a.name.value == b.name.value && discriminant(&a.wish) == discriminant(&b.wish)
     };
     credentials.retain(|one| !entry.credentials.iter().any(|other| same(one, other)));
+    for one in &mut credentials {
+        one.shared = true;
+    }
     secrets.extend(entry.secrets);
     credentials.extend(entry.credentials);
     credentials.sort_by(|a, b| a.name.value.cmp(&b.name.value));
@@ -45,7 +48,9 @@ pub(super) fn check(
             );
             continue;
         }
-        for finding in credential.scopes.iter().filter_map(|scope| reach(name, scope, policy)) {
+        let findings = credential.scopes.iter().filter_map(|scope| reach(name, scope, policy));
+        // A repo need not use the hosts of every credential that all repos have.
+        for finding in findings.filter(|finding| !credential.shared || finding.code != Code::MootRule) {
             d.push(finding);
         }
     }

@@ -79,7 +79,7 @@ codes! {
     MountRefused = "mount-refused", Error;
     /// Two mounts have the same target, or one is inside another in a way that podman cannot keep read-only.
     MountConflict = "mount-conflict", Error;
-    /// The workspace is `$HOME`, a parent of it, or contains the allowlist or the server file.
+    /// The workspace is `$HOME`, a parent of it, `/tmp`, in or around podman's storage, or contains the allowlist or the server file.
     WorkspaceRefused = "workspace-refused", Error;
     /// podman's YAML parser would change a string.
     PodmanLossy = "podman-lossy", Error;
@@ -119,10 +119,16 @@ codes! {
     HardLink = "hard-link", Error;
     /// The workspace's git repository, or a part of it, is where the command cannot see it.
     GitOutside = "git-outside", Warning;
+    /// `git_identity: host` is set, but git's config has no name or email.
+    GitIdentity = "git-identity", Warning;
     /// The repo file sets what the server file locks.
     Locked = "locked", Error;
     /// A config file has a name that nothing reads.
     MisnamedFile = "misnamed-file", Error;
+    /// A value contains `$NAME` or `${NAME}`, which is not expanded.
+    NotExpanded = "not-expanded", Warning;
+    /// Other users of this machine can read the file of a secret.
+    KeyReadable = "key-readable", Warning;
     /// A config file is empty.
     EmptyFile = "empty-file", Warning;
     /// The network sandbox is off.

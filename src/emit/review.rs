@@ -17,6 +17,10 @@ use crate::policy::Effective;
 use crate::source::{Place, Sourced};
 use crate::visible::is_hidden;
 
+mod drift;
+
+pub use drift::{drift, without_place};
+
 /// The name of the file.
 pub const FILE: &str = "plan.json";
 
@@ -41,6 +45,9 @@ pub struct Review {
     /// The files that decide, and the SHA-256 of each; null for a file with literal secrets.
     #[serde(default)]
     pub inputs: BTreeMap<String, Option<String>>,
+    /// For units, a hash of each key of the config.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<String, String>,
     /// What else a reviewer wants to know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<String>,
@@ -145,6 +152,17 @@ fn visible(json: &str) -> String {
     })
 }
 
+impl Review {
+    /// The keys of the config that are different in another document; `None` if one of them does not list them.
+    pub fn changed_keys(&self, other: &BTreeMap<String, String>) -> Option<Vec<String>> {
+        if self.keys.is_empty() || other.is_empty() {
+            return None;
+        }
+        let all: BTreeSet<&String> = self.keys.keys().chain(other.keys()).collect();
+        Some(all.into_iter().filter(|key| self.keys.get(*key) != other.get(*key)).cloned().collect())
+    }
+}
+
 /// The document of a plan.
 pub fn review(plan: &Plan) -> Review {
     let Plan {
@@ -162,6 +180,7 @@ pub fn review(plan: &Plan) -> Review {
         egress,
         facts,
         inputs,
+        keys,
         user_namespaces: _,
     } = plan;
     Review {
@@ -172,6 +191,7 @@ pub fn review(plan: &Plan) -> Review {
         schedule: schedule.as_ref().map(|schedule| with_place(&schedule.value, &schedule.from)),
         sandboxc: env!("CARGO_PKG_VERSION").to_owned(),
         inputs: inputs.clone(),
+        keys: keys.clone(),
         facts: facts.iter().map(|fact| with_place(&format!("{}: {}", fact.about, fact.what), &fact.from)).collect(),
         egress: egress.clone(),
         pods: plan.pods().map(|pod| self::pod(plan, pod)).collect(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::grant::protected_part;
 use super::{Grant, GrantKind, Plan};
 use crate::config::{Protected, Resolved, ResourceLimits};
-use crate::policy::{Affected, Change, Effect, compare};
+use crate::policy::{Affected, Change, Effect, Policy, compare};
 use crate::source::{Place, Sourced};
 
 /// Whether a difference permits more.
@@ -62,9 +62,15 @@ fn network(old: &Resolved, new: &Resolved, all: &mut BTreeSet<Difference>) {
     if off(old) || off(new) {
         return;
     }
+    all.extend(policies(&old.policy, &new.policy));
+}
+
+/// Compares two policies.
+pub fn policies(old: &Policy, new: &Policy) -> BTreeSet<Difference> {
+    let mut all = BTreeSet::new();
     // A web host opens on 80 and 443, which is one difference for a reader.
     let mut grouped: BTreeMap<_, (Vec<u16>, Change)> = BTreeMap::new();
-    for change in compare(&old.policy, &new.policy) {
+    for change in compare(old, new) {
         let rule = change.rule.as_ref().map(ToString::to_string).unwrap_or_default();
         let key = (change.effect, change.host.clone(), change.affected.clone(), rule);
         grouped.entry(key).or_insert_with(|| (Vec::new(), change.clone())).0.push(change.port);
@@ -91,11 +97,12 @@ fn network(old: &Resolved, new: &Resolved, all: &mut BTreeSet<Difference>) {
         what: format!("the address range {range} is reachable"),
         from: None,
     };
-    let missing = |from: &Resolved, other: &Resolved| -> Vec<ipnet::IpNet> {
-        from.policy.reachable.iter().filter(|range| !other.policy.reachable.contains(range)).copied().collect()
+    let missing = |from: &Policy, other: &Policy| -> Vec<ipnet::IpNet> {
+        from.reachable.iter().filter(|range| !other.reachable.contains(range)).copied().collect()
     };
     all.extend(missing(new, old).iter().map(|net| range((Direction::Wider, net))));
     all.extend(missing(old, new).iter().map(|net| range((Direction::Narrower, net))));
+    all
 }
 
 const fn direction(effect: Effect) -> Direction {

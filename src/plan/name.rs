@@ -1,5 +1,7 @@
 //! Content-hashed names: at most 63 characters of `[a-z0-9-]`, unique per plan.
 
+use std::collections::BTreeMap;
+
 use ipnet::Ipv4Net;
 use serde::Serialize;
 use serde_json::Value;
@@ -118,13 +120,63 @@ pub(super) fn names(session: &str, egress: Ipv4Net, by_runner: bool, content: &i
 /// to find another one with the same hash. It leaves out what is protected only because it exists, since the workspace
 /// may change.
 pub fn config_hash(resolved: &Resolved, session: &str) -> String {
+    hash(&(super::FORMAT_VERSION, compared(resolved), session), 64)
+}
+
+/// A short hash of each key of a config, by which to name those that changed. It has the same content as
+/// [`config_hash`], and no secrets.
+pub fn config_keys(resolved: &Resolved) -> BTreeMap<String, String> {
+    let Ok(Value::Object(all)) = serde_json::to_value(compared(resolved)) else { return BTreeMap::new() };
+    let mut keys = BTreeMap::new();
+    for (key, value) in all {
+        match value {
+            Value::Object(parts) if ["env", "limits", "policy"].contains(&key.as_str()) => {
+                let parts = parts.into_iter().filter(|(_, part)| !is_empty(part));
+                keys.extend(parts.map(|(part, value)| (key_of(&key, &part), hash(&value, HASH_DIGITS))));
+            }
+            value if !is_empty(&value) => _ = keys.insert(key_of("", &key), hash(&value, HASH_DIGITS)),
+            _ => {}
+        }
+    }
+    keys
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        _ => false,
+    }
+}
+
+/// A key as config files write it.
+fn key_of(part: &str, key: &str) -> String {
+    match (part, key) {
+        ("policy", "credentials") => "masked_secrets and other credentials".to_owned(),
+        ("policy", _) | ("", "sandbox_enabled" | "upstream_dns" | "extra_ca" | "log_query" | "pool") => {
+            format!("network.{key}")
+        }
+        ("limits", "pids") => "resource_limits.pids_limit".to_owned(),
+        ("limits", "shm") => "shm_size".to_owned(),
+        ("limits", _) => format!("resource_limits.{key}"),
+        ("env", _) => format!("env.{key}"),
+        (_, "home_volume") => "home".to_owned(),
+        (_, "config_from") => "--config-from".to_owned(),
+        (_, "name") => "--name".to_owned(),
+        _ => key.to_owned(),
+    }
+}
+
+/// What counts in a config.
+fn compared(resolved: &Resolved) -> Resolved {
     let mut resolved = resolved.clone();
     resolved.workspace.protect.retain(|part| part.from != Place::built_in());
     // Units name the router that they were compiled with; an update of the program beside them changes nothing of that.
     if resolved.router_image.from == Place::built_in() {
         resolved.router_image.value.clear();
     }
-    hash(&(super::FORMAT_VERSION, resolved, session), 64)
+    resolved
 }
 
 /// The first `digits` hexadecimal digits of the SHA-256 of the JSON form (maps are sorted, so it is canonical).

@@ -204,9 +204,12 @@ impl HostError {
                  hosts by name, or one address with a named port: `{host: 10.0.0.5, ports: [5432]}`"
                     .to_owned()
             }
-            Self::Url(_) => "write only the host; it includes ports 80 and 443, and `host:port` adds another; \
-                 paths belong in `paths:`"
-                .to_owned(),
+            Self::Url(url) => {
+                let host = host_of(url).map_or_else(|| "only the host".to_owned(), |host| format!("`{host}`"));
+                format!(
+                    "write {host}; it includes ports 80 and 443, and `host:port` adds another; paths belong in `paths:`"
+                )
+            }
             Self::Port(_) => "a port is a number from 1 to 65535".to_owned(),
             Self::PortOnMany(p) => {
                 format!("list each host with its port, e.g. `db.{}:5432`", p.trim_start_matches(['*', '.']))
@@ -220,6 +223,14 @@ impl HostError {
             }
         }
     }
+}
+
+/// The host of a URL, if an entry can name it.
+fn host_of(url: &str) -> Option<&str> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    matches!(parse_pattern(host), Ok((HostPattern::Exact(_), _))).then_some(host)
 }
 
 /// Parses an entry of `allow`, `deny`, `ceiling` or an allow file: a pattern and, optionally, a port.

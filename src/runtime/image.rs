@@ -1,7 +1,10 @@
 //! Builds the images of sandboxes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
+
+use serde_json::Value;
 
 use super::RuntimeError;
 use super::podman::Podman;
@@ -77,6 +80,17 @@ pub struct Build<'a> {
 pub fn image_id(podman: &Podman, reference: &str) -> Option<String> {
     let described = podman.describe("checking whether the image exists", &[reference]).ok()?;
     described.first()?.get("Id")?.as_str().map(str::to_owned)
+}
+
+/// When each image in the storage was created, in seconds since the epoch, by its names.
+pub fn created(podman: &Podman) -> Result<BTreeMap<String, u64>, RuntimeError> {
+    let mut all = BTreeMap::new();
+    for image in podman.json("listing the images", &["images"])? {
+        let created = image.get("Created").and_then(Value::as_u64);
+        let names = image.get("Names").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        all.extend(names.filter_map(|name| Some((name.to_owned(), created?))));
+    }
+    Ok(all)
 }
 
 /// Builds the image, with podman's output on stderr. Rebuilds every step on the newest base image: a cached step holds

@@ -20,6 +20,12 @@ use super::process::Process;
 use crate::emit::File;
 use crate::emit::quadlet::{service_of, stable_name};
 use crate::emit::review::{self, Review};
+use crate::policy::Policy;
+use crate::router::policy_file::PolicyFile;
+
+mod state;
+
+pub use state::{LastRun, UnitState, now, state_of};
 
 /// Quadlet's generator, for its message when it refused a unit.
 const GENERATORS: [&str; 2] = ["/usr/libexec/podman/quadlet", "/usr/lib/podman/quadlet"];
@@ -200,6 +206,26 @@ impl UserManager {
         }
     }
 
+    /// The names of all installed sessions, sorted.
+    pub fn sessions(&self) -> Result<Vec<String>, RuntimeError> {
+        let dir = self.containers.join("systemd");
+        let entries = match fs::read_dir(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(RuntimeError::io(format!("reading {}", dir.display())))?,
+        };
+        let names = entries.flatten().filter(|entry| entry.path().join(review::FILE).is_file());
+        let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.retain(|name| matches!(self.installed(name), Ok(Some(_))));
+        names.sort();
+        Ok(names)
+    }
+
+    /// What the router of an installed session enforces; `None` without a router, or if it is in another format.
+    pub fn policy(&self, session: &str) -> Option<Policy> {
+        let bytes = fs::read(self.place(session).join("router/policy.json")).ok()?;
+        PolicyFile::read(&bytes).ok().map(|file| file.policy)
+    }
+
     /// The plan that an installed session's units were made from.
     pub fn review(&self, session: &str) -> Result<Review, RuntimeError> {
         let path = self.place(session).join(review::FILE);
@@ -272,6 +298,19 @@ pub fn container_of(service: &str, name: &str) -> Option<String> {
 fn show(unit: &str, property: &str) -> Option<String> {
     let output = systemctl(&["show", &format!("--property={property}"), "--value", unit]).ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Whether systemd accepts a calendar expression; `None` if it cannot be asked.
+pub fn accepts_schedule(text: &str) -> Option<bool> {
+    let accepts = |text: &str| {
+        let mut command = Command::new("systemd-analyze");
+        command.args(["calendar", "--", text]);
+        let call = Call { what: "systemd-analyze", most: Duration::from_secs(5), signals: None };
+        Some(run(command, None, call, RuntimeError::io("running systemd-analyze")).ok()?.status.success())
+    };
+    // An old one may not know the command.
+    accepts("daily").filter(|works| *works)?;
+    accepts(text)
 }
 
 /// Stops a service and waits until it has stopped.

@@ -220,7 +220,8 @@ fn a_config_that_has_changed_since_is_not_given_its_secrets() {
     let installed = Installed::of("q-drift", sandbox);
     let repo_file = installed.sandbox.repo().join(".sandboxc/sandbox.yaml");
     let server_file = installed.sandbox.config_home().join("sandboxc/server.yaml");
-    for path in [&repo_file, &server_file] {
+    let changed = [(&repo_file, "network.allow"), (&server_file, "masked_secrets and other credentials")];
+    for (path, key) in changed {
         let before = fs::read_to_string(path).unwrap();
         let after =
             before.replace("[api.example.com]", "[sub.example.org]").replace("sub.example.org]}", "x.example.org]}");
@@ -229,8 +230,9 @@ fn a_config_that_has_changed_since_is_not_given_its_secrets() {
         assert!(!installed.run().status.success());
         assert_eq!(property(&keeper(&installed), "ExecMainStatus"), "125");
         let said = || journal(&keeper(&installed));
-        let told = "the config has changed since these units were compiled: compile or install them again";
-        wait_until(told, || said().contains(told));
+        let told =
+            format!("the config has changed since these units were compiled ({key}): compile or install them again");
+        wait_until(&told, || said().contains(&told));
         assert!(!installed.sandbox.repo().join("started").exists(), "the command ran");
         gone(&installed);
         fs::write(path, before).unwrap();

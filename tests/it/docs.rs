@@ -185,7 +185,36 @@ fn command_section(prefix: &str, command: &clap::Command) -> String {
     if !rows.is_empty() {
         text.push_str(&format!("\n| argument | meaning |\n|---|---|\n{}", rows.concat()));
     }
+    let codes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let codes: Vec<String> = codes.lines().skip(1).map(code_row).collect();
+    text.push_str(&format!("\n| exit code | meaning |\n|---|---|\n{}", codes.concat()));
     text
+}
+
+fn code_row(line: &str) -> String {
+    let (code, meaning) = line.trim().split_once(' ').unwrap();
+    format!("| {code} | {} |\n", cell(meaning))
+}
+
+/// Each code of a command's help is explained on the page about exit codes.
+#[test]
+fn every_exit_code_is_in_the_help_and_on_its_page() {
+    let page = fs::read_to_string(root().join("docs/reference/exit-codes.md")).unwrap();
+    let mut command = cli::command();
+    command.build();
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let nested: Vec<&clap::Command> = sub.get_subcommands().filter(|one| one.get_name() != "help").collect();
+        for one in if nested.is_empty() { vec![sub] } else { nested } {
+            let help = one.clone().render_help().to_string();
+            let codes = help.split_once("Exit codes:\n").unwrap_or_else(|| panic!("{}", one.get_name())).1;
+            for code in codes.lines().filter_map(|line| line.split_whitespace().next()) {
+                let shown = code.replace("0-123", "0–123").replace('+', " + ");
+                let explained = page.contains(&format!("| {shown} |"))
+                    || (code == "1" && page.contains(&format!("`{}`", one.get_name())));
+                assert!(explained || code == "0", "{}: {code}", one.get_name());
+            }
+        }
+    }
 }
 
 fn argument(arg: &clap::Arg) -> String {

@@ -137,11 +137,13 @@ impl<'a> Builder<'a> {
 
     fn bad_tag(&mut self, tag: &ParserTag, span: Span) -> Node {
         let message = format!("unknown tag `{}`", tag.original());
-        self.diagnostics.push(
-            Diagnostic::new(Code::BadTag, message)
-                .at(span, "")
-                .help("use `!env NAME`, `!var NAME` or `!file PATH`, or remove the tag"),
-        );
+        let help = match tag.original().to_ascii_lowercase().trim_start_matches('!') {
+            "secret" | "secrets" | "vault" | "sops" | "masked" => {
+                "write secrets in the server file: `masked_secrets: {NAME: {value: !env NAME, scopes: [api.example.com]}}`"
+            }
+            _ => "use `!env NAME`, `!var NAME` or `!file PATH`, or remove the tag",
+        };
+        self.diagnostics.push(Diagnostic::new(Code::BadTag, message).at(span, "").help(help));
         Node::new(Kind::Broken, span)
     }
 

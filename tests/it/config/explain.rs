@@ -44,6 +44,7 @@ fn a_request_is_explained_with_rule_tier_and_credentials() {
         text,
         "allow  api.github.com:443 GET /repos/acme/x
 rule   repo.allow[0] at .sandboxc/sandbox.yaml:4
+ports  80 443
 tier   inspected
 reason allowed: an allow entry matches
 decrypted because of repo.allow[0] at .sandboxc/sandbox.yaml:4, repo.allow[1] at .sandboxc/sandbox.yaml:5, \
@@ -94,6 +95,7 @@ fn a_push_is_explained_by_its_repository_and_ref() {
         text,
         "allow  github.com:443 push acme/widgets refs/heads/agent/x
 rule   repo.allow[0] at .sandboxc/sandbox.yaml:4
+ports  80 443
 tier   inspected
 reason allowed: an allow entry matches
 decrypted because of repo.allow[0] at .sandboxc/sandbox.yaml:4

@@ -2,11 +2,13 @@
 //!
 //! `sandbox.yaml`, `server.yaml`, `allowed-hosts` and `git` go to their places, other files to the same path; `@` is
 //! the root.
-//! `links` contains lines `FILE NAME`: an additional name of a file.
+//! `links` contains lines `FILE NAME`: an additional name of a file. `modes` contains lines `FILE MODE`, in octal.
 //! `inputs` contains lines `NAME=VALUE`: `repo_dir`, `name`, or else a variable of the environment.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 
+use sandboxc::config::check_secret_files;
 use sandboxc::diagnostic::render_json;
 
 use super::schema::accepts;
@@ -46,7 +48,7 @@ fn world(fixture: &str) -> World {
 /// The machine that these directories describe. A file of a later directory replaces the file with the same name, and
 /// `removed` lists files that are gone.
 fn world_of(dirs: &[PathBuf]) -> World {
-    let (mut world, mut links) = (World::new(), String::new());
+    let (mut world, mut links, mut modes) = (World::new(), String::new(), String::new());
     let of = |dir: &PathBuf| {
         let name = |path: &PathBuf| path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
         files(dir).into_iter().map(|path| (name(&path), path)).collect::<Vec<_>>()
@@ -67,6 +69,10 @@ fn world_of(dirs: &[PathBuf]) -> World {
                 links = String::from_utf8(bytes).unwrap();
                 continue;
             }
+            "modes" => {
+                modes = String::from_utf8(bytes).unwrap();
+                continue;
+            }
             "inputs" => {
                 for line in String::from_utf8(bytes).unwrap().lines() {
                     let line = line.replace('@', world.root().to_str().unwrap());
@@ -84,7 +90,20 @@ fn world_of(dirs: &[PathBuf]) -> World {
     for (file, name) in links.lines().filter_map(|line| line.split_once(' ')) {
         fs::hard_link(world.root().join(file), world.root().join(name)).unwrap();
     }
+    for (file, mode) in modes.lines().filter_map(|line| line.split_once(' ')) {
+        let mode = fs::Permissions::from_mode(u32::from_str_radix(mode, 8).unwrap());
+        fs::set_permissions(world.root().join(file), mode).unwrap();
+    }
     world
+}
+
+/// What `validate` reports.
+fn validated(world: &World) -> sandboxc::config::Loaded {
+    let mut loaded = world.load();
+    let files = loaded.resolved.as_ref().map(check_secret_files);
+    loaded.diagnostics.append(files.unwrap_or_default());
+    loaded.resolved = loaded.resolved.filter(|_| !loaded.diagnostics.has_errors());
+    loaded
 }
 
 fn input(world: &mut World, (name, value): (&str, &str)) {
@@ -98,7 +117,7 @@ fn input(world: &mut World, (name, value): (&str, &str)) {
 /// The first finding of a code in a fixture, as it is rendered.
 pub fn shown(fixture: &str, wanted: Code) -> Option<String> {
     let world = world(fixture);
-    let loaded = world.load();
+    let loaded = validated(&world);
     let finding = loaded.diagnostics.sorted().into_iter().find(|d| d.code == wanted)?.clone();
     let mut one = sandboxc::diagnostic::Diagnostics::new();
     one.push(finding);
@@ -109,7 +128,7 @@ pub fn shown(fixture: &str, wanted: Code) -> Option<String> {
 fn each_reads_as_its_snapshot_says() {
     for fixture in fixtures() {
         let world = world(&fixture);
-        let loaded = world.load();
+        let loaded = validated(&world);
         let code = code(&fixture);
         let codes: BTreeSet<Code> = loaded.diagnostics.sorted().iter().map(|d| d.code).collect();
         assert!(codes.contains(&code), "{fixture} does not show its code, but {codes:?}");
@@ -146,7 +165,7 @@ fn following_every_hint_removes_every_finding() {
             continue;
         }
         let world = world_of(&[bad().join(&fixture), bad().join("fixed").join(&fixture)]);
-        let loaded = world.load();
+        let loaded = validated(&world);
         let is_left = |d: &&sandboxc::diagnostic::Diagnostic| {
             d.severity == sandboxc::diagnostic::Severity::Error || d.code == code(&fixture)
         };
@@ -173,7 +192,7 @@ fn a_schema_refuses_what_it_can_and_takes_the_rest() {
     let by_schema = [Code::UnknownKey, Code::MissingKey, Code::WrongType, Code::UnsupportedVersion];
     for fixture in fixtures() {
         let world = world(&fixture);
-        let loaded = world.load();
+        let loaded = validated(&world);
         for (server, path) in [(false, "w/.sandboxc/sandbox.yaml"), (true, "c/sandboxc/server.yaml")] {
             let Ok(text) = fs::read_to_string(world.root().join(path)) else { continue };
             let Some(accepted) = accepts(server, &text) else { continue };

@@ -1,0 +1,21 @@
+//! Keys with a few values, in the schemas.
+
+use schemars::JsonSchema;
+
+/// Which repos share a home directory.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+pub(super) enum Home {
+    /// A volume for each repo.
+    Private,
+    /// A volume for all repos with this setting.
+    Shared,
+}
+
+/// Whose name and email git uses inside.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+pub(super) enum GitIdentity {
+    /// Those of the invoking user.
+    Host,
+}
