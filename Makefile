@@ -1,5 +1,5 @@
 # The project's doors. Every target sets up what it needs, and says nothing when nothing is missing.
-.PHONY: demo test check docs lint unit router e2e machine vm bench deny golden host-down
+.PHONY: demo test check docs lint unit editor router e2e machine vm bench deny golden host-down
 
 HOST := tests/host/host
 
@@ -9,13 +9,13 @@ demo:
 
 ## Run everything that CI runs
 test:
-	@scripts/test lint docs unit router e2e demo machine vm deny
+	@scripts/test lint docs unit editor router e2e demo machine vm deny
 
 ## Checks that need no test host, in about two minutes
 check:
 	@scripts/test lint unit
 
-lint unit router e2e machine vm deny:
+lint unit editor router e2e machine vm deny:
 	@scripts/test $@
 
 ## Build the documentation as a website in target/docs

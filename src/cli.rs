@@ -2,6 +2,7 @@
 //!
 //! May depend on every lower layer. Only this module prints, and only this module and `runtime` read the environment.
 
+mod allow;
 mod codes;
 mod compile;
 mod context;
@@ -14,8 +15,10 @@ mod explain;
 mod find;
 mod gc;
 mod image;
+mod import;
 mod init;
 mod install;
+mod learn;
 mod log;
 mod logs;
 mod ps;
@@ -29,6 +32,7 @@ mod suggest;
 mod test;
 mod validate;
 mod waiting;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -41,8 +45,30 @@ use crate::runtime::exit;
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
+    /// Print every warning about the config instead of their number
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    /// When to color messages
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: context::ColorWhen,
     #[command(subcommand)]
     command: Command,
+}
+
+impl Cli {
+    fn options(&self) -> context::Output {
+        let quiet = match &self.command {
+            Command::Run(args) => args.is_quiet(),
+            Command::Agent(args) => args.is_quiet(),
+            _ => false,
+        };
+        let verbosity = match (self.verbose, quiet) {
+            (true, _) => context::Verbosity::Verbose,
+            (false, true) => context::Verbosity::Quiet,
+            (false, false) => context::Verbosity::Normal,
+        };
+        context::Output { color: self.color, verbosity }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -55,6 +81,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run the configured command on a terminal, with ARGS appended
     Agent(run::AgentArgs),
+    /// Run a command that may reach every public host, if the server file permits it, and show what it needed
+    Learn(learn::LearnArgs),
     /// Run a command in a running sandbox, beside its own, with its own streams and exit code
     Exec(exec::ExecArgs),
     /// Open a shell in a running sandbox: `exec --tty SESSION -- sh`
@@ -64,6 +92,8 @@ enum Command {
     /// Show what `init` can copy
     #[command(subcommand)]
     Preset(init::PresetCommand),
+    /// Turn the config of another sandbox into a repo file, with a comment for everything that it cannot say
+    Import(import::ImportArgs),
     /// Check the repo and server config and print every error with its position
     Validate(validate::ValidateArgs),
     /// Show whether a URL or HOST:PORT is allowed, by which rule, and where that rule is
@@ -102,6 +132,10 @@ enum Command {
     Completions(shell_files::CompletionsArgs),
     /// Write the manual pages
     Man(shell_files::ManArgs),
+    /// Show the decisions of a session as they come; on a terminal, keys allow what was denied
+    Watch(watch::WatchArgs),
+    /// Allow an entry for a running session, until it ends
+    Allow(allow::AllowArgs),
     /// Remove what dead sessions left behind
     Gc(gc::GcArgs),
 }
@@ -161,7 +195,10 @@ pub fn command() -> clap::Command {
 pub fn main() -> u8 {
     let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
-        Ok(cli) => dispatch(cli.command),
+        Ok(cli) => {
+            context::set_output(cli.options());
+            dispatch(cli.command)
+        }
         Err(error) => {
             // A closed pipe is not an error.
             let _ = error.print();
@@ -176,10 +213,12 @@ fn dispatch(command: Command) -> u8 {
         Command::Secrets(args) => secrets::secrets(&args),
         Command::Run(args) => run::run(&args),
         Command::Agent(args) => run::agent(args),
+        Command::Learn(args) => learn::learn(&args),
         Command::Exec(args) => exec::exec(&args),
         Command::Shell(args) => exec::shell(args),
         Command::Init(args) => init::init(&args),
         Command::Preset(command) => init::preset(&command),
+        Command::Import(args) => import::import(&args),
         Command::Validate(args) => validate::validate(&args),
         Command::Explain(args) => explain::explain(&args),
         Command::Diff(args) => diff::diff(&args),
@@ -198,6 +237,8 @@ fn dispatch(command: Command) -> u8 {
         Command::Logs(args) => logs::logs(&args),
         Command::Completions(args) => shell_files::completions(&args),
         Command::Man(args) => shell_files::man(&args),
+        Command::Watch(args) => watch::watch(&args),
+        Command::Allow(args) => allow::allow(&args),
         Command::Gc(args) => gc::gc(&args),
     };
     result.unwrap_or_else(|failure| {

@@ -10,6 +10,7 @@ mod header;
 pub mod kube;
 mod layout;
 mod limits;
+pub mod live;
 pub mod network;
 mod permissions;
 mod pin;

@@ -27,13 +27,13 @@ use crate::source::Sourced;
 
 pub use agent::Command;
 pub use diff::{Difference, Direction, Side, diff, policies};
-pub use fact::Fact;
+pub use fact::{Fact, LEARNING};
 pub use grant::{Grant, GrantKind};
 pub use inspected::{Keeper, MaterialStore, Materials, Origin, Part, ca_scopes, surrogates};
 pub use name::{Names, SESSION_LABEL, config_hash, config_keys, plan_hash, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
 pub use pod::{Container, Pod, Role};
-pub use route::subnets;
+pub use route::{TakenRoute, more_routes, subnets};
 
 /// Part of every hash: raised when the same plan would be emitted in another way.
 pub const FORMAT_VERSION: u32 = 7;

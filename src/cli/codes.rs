@@ -18,7 +18,7 @@ const OF_COMMAND: [(&str, &str); 5] = [
 /// The exit codes of a command, by its name without `sandboxc`.
 fn codes(name: &str) -> Vec<(&'static str, &'static str)> {
     let mut all = match name {
-        "run" | "agent" | "exec" | "shell" => OF_COMMAND.to_vec(),
+        "run" | "agent" | "learn" | "exec" | "shell" => OF_COMMAND.to_vec(),
         "explain" => vec![("0", "the request is allowed"), ("1", "it is denied")],
         "doctor" => vec![("0", "this host keeps every promise"), ("1", "it does not")],
         "diff" => vec![DONE, ("1", "the change permits more, with --fail-on-wider")],

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::config::{Frozen, Inputs, Loaded, Resolved, SecretValues, entries, entry_path, load, read_secrets};
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::emit::{LimitGap, MOUNT_GAP, PodmanVersion as Version, limit_gaps, mount_gaps};
 use crate::plan::Plan;
 use crate::runtime::host;
@@ -193,9 +195,7 @@ impl Context {
     /// Like `resolve`, and also returns the sources of the config.
     pub(super) fn resolved(&self, args: &ConfigArgs, write_defaults: bool) -> Result<(Resolved, SourceMap), Failure> {
         let loaded = self.load(args, write_defaults)?;
-        if !loaded.diagnostics.is_empty() {
-            say_drawn(&loaded.diagnostics.text(&loaded.sources, self.colour()));
-        }
+        self.tell(&loaded);
         match loaded.resolved {
             Some(resolved) if !loaded.diagnostics.has_errors() => {
                 let workspace = &resolved.workspace;
@@ -209,10 +209,79 @@ impl Context {
         }
     }
 
-    /// Whether to print colors: on a terminal, unless `NO_COLOR` is set (no-color.org).
-    pub(super) fn colour(&self) -> bool {
-        io::stderr().is_terminal() && self.var("NO_COLOR").is_none()
+    /// Prints the findings about a config. Without errors, all that `validate` would show is one line.
+    fn tell(&self, loaded: &Loaded) {
+        let findings = &loaded.diagnostics;
+        if findings.has_errors() || verbosity() == Verbosity::Verbose {
+            if !findings.is_empty() {
+                say_drawn(&findings.text(&loaded.sources, self.colour()));
+            }
+            return;
+        }
+        if verbosity() == Verbosity::Quiet {
+            return;
+        }
+        match loaded.in_force.overrides.as_slice() {
+            [] => {}
+            [one] => say(&format!("sandboxc: {one} overrides the config")),
+            [all @ .., last] => say(&format!("sandboxc: {} and {last} override the config", all.join(", "))),
+        }
+        let is_warning = |finding: &&Diagnostic| finding.severity == Severity::Warning;
+        match findings.sorted().into_iter().filter(is_warning).count() {
+            0 => {}
+            1 => say("sandboxc: 1 warning, see `sandboxc validate`"),
+            count => say(&format!("sandboxc: {count} warnings, see `sandboxc validate`")),
+        }
     }
+
+    /// Whether to print colors: as `--color` says, or on a terminal, unless `NO_COLOR` is set (no-color.org).
+    pub(super) fn colour(&self) -> bool {
+        match OUTPUT.get().map_or(ColorWhen::Auto, |output| output.color) {
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => io::stderr().is_terminal() && self.var("NO_COLOR").is_none(),
+        }
+    }
+}
+
+/// How much to print about a config without errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verbosity {
+    /// Nothing.
+    Quiet,
+    /// The number of warnings.
+    Normal,
+    /// Every finding.
+    Verbose,
+}
+
+/// When to print colors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ColorWhen {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The options of every command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Output {
+    pub(super) color: ColorWhen,
+    pub(super) verbosity: Verbosity,
+}
+
+static OUTPUT: OnceLock<Output> = OnceLock::new();
+
+/// Sets the options of every command, once.
+pub(super) fn set_output(output: Output) {
+    let _ = OUTPUT.set(output);
+}
+
+fn verbosity() -> Verbosity {
+    OUTPUT.get().map_or(Verbosity::Normal, |output| output.verbosity)
 }
 
 /// Reads `.sandboxc/` from a commit, and says which files of the working tree are ignored for that.
@@ -257,12 +326,22 @@ pub(super) fn say_drawn(text: &str) {
 
 /// Asks on the terminal. An empty answer is a yes; an end of the input is a no.
 pub(super) fn confirmed(question: &str) -> Result<bool, Failure> {
+    let answer = asked(question)?;
+    Ok(answer.is_some_and(|answer| ["", "y", "yes"].contains(&answer.to_ascii_lowercase().as_str())))
+}
+
+/// Asks for a word on the terminal; empty at the end of the input.
+pub(super) fn answer(question: &str) -> Result<String, Failure> {
+    Ok(asked(question)?.unwrap_or_default())
+}
+
+fn asked(question: &str) -> Result<Option<String>, Failure> {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(visible_lines(question).as_bytes()).and_then(|()| stderr.flush());
     let mut answer = String::new();
     let failed = |error: io::Error| Failure::promise(format!("reading the answer: {error}"));
     let read = io::stdin().lock().read_line(&mut answer).map_err(failed)?;
-    Ok(read > 0 && ["", "y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+    Ok((read > 0).then(|| answer.trim().to_owned()))
 }
 
 /// Prints text to stdout with hidden characters made visible.

@@ -17,10 +17,11 @@ use crate::runtime::report::Report;
 pub(super) const VERSION: u32 = 1;
 
 /// The schemas by name, in the order in which help lists them.
-pub fn schemas() -> [(&'static str, String); 14] {
+pub fn schemas() -> [(&'static str, String); 16] {
     [
         ("repo", schema::repo()),
         ("server", schema::server()),
+        ("allow", text::<AllowedEntry>("allow")),
         ("compile", text::<Compiled>("compile")),
         ("doctor", text::<Doctor>("doctor")),
         ("explain", text::<Explained>("explain")),
@@ -33,6 +34,7 @@ pub fn schemas() -> [(&'static str, String); 14] {
         ("status", text::<Status>("status")),
         ("stop", text::<StoppedSession>("stop")),
         ("validate", text::<Validated>("validate")),
+        ("watch", text::<Watched<'_>>("watch")),
     ]
 }
 
@@ -40,6 +42,52 @@ pub fn schemas() -> [(&'static str, String); 14] {
 pub(super) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     let line = serde_json::to_string(document).map_err(|error| Failure::promise(format!("internal: {error}")))?;
     print(&format!("{line}\n"))
+}
+
+/// `allow --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct AllowedEntry {
+    /// The version of this document.
+    pub version: u32,
+    /// The session id.
+    pub session: String,
+    /// The entry as given.
+    pub entry: String,
+    /// The id of the new rule, or null.
+    pub rule: Option<String>,
+    /// Whether the entry changed anything.
+    pub opened: bool,
+}
+
+/// A line of `watch --json`
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Watched<'a> {
+    /// The version of this document.
+    pub version: u32,
+    /// The session id.
+    pub session: &'a str,
+    /// `decision`, `policy` for a rule that was added or removed, or `end`.
+    pub event: &'a str,
+    /// Seconds since the epoch; null at the end.
+    pub ts: Option<f64>,
+    /// `allow` or `deny` for a decision, `added` or `removed` for a rule.
+    pub verdict: Option<&'a str>,
+    /// The host, or the rule's pattern.
+    pub host: Option<&'a str>,
+    /// The port; null for a name that was looked up.
+    pub port: Option<u16>,
+    /// The method of a request.
+    pub method: Option<&'a str>,
+    /// The path of a request.
+    pub path: Option<&'a str>,
+    /// The code of the reason.
+    pub reason: Option<&'a str>,
+    /// The rule that decided, or the one that changed.
+    pub rule: Option<&'a str>,
+    /// What to do about a denial.
+    pub hint: Option<&'a str>,
+    /// How often this destination had this verdict for this reason so far.
+    pub count: u64,
 }
 
 /// `compile --json`

@@ -109,6 +109,19 @@ pub(super) fn build_agent_of(
     config: &ConfigArgs,
     base: Option<&str>,
 ) -> Result<(), Failure> {
+    if resolved.image.from.file == "environment" {
+        return Err(Failure::usage(format!(
+            "SANDBOXC_IMAGE or --image names {}, which `image build` would build over: unset it to build the configured image, or \
+             get that one with podman",
+            resolved.image.value.reference()
+        )));
+    }
+    if resolved.image.value.reference() == resolved.router_image.value {
+        return Err(Failure::usage(format!(
+            "{} is the router's image, which `image build` would build over: name another one for the agent",
+            resolved.router_image.value
+        )));
+    }
     match &resolved.image.value {
         // The tag is the hash of this text; the file may have changed since.
         ImageSource::Containerfile { reference, text, .. } => {

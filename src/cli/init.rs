@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::context::{Context, print, say, show};
 use super::{ConfigArgs, Failure};
-use crate::config::{Mentions, Preset, decided_by_tool, disk, hosts_of_lock_file, hosts_of_tool, lock_files};
+use crate::config::{Mentions, Preset, decided_by_tool, disk, hosts_of_lock_file, hosts_of_tool, lock_files, schema};
 use crate::runtime::output;
 
 /// Lock files are larger than configs.
@@ -58,6 +58,22 @@ fn find(name: &str) -> Result<Preset, Failure> {
     })
 }
 
+/// The names of presets with a command, and those of them whose state is in this home directory.
+pub(super) fn agents(home: Option<&Path>) -> (Vec<&'static str>, Vec<&'static str>) {
+    let all: Vec<Preset> = Preset::all().into_iter().filter(|preset| !preset.command.is_empty()).collect();
+    let used = |preset: &&Preset| {
+        let state = preset.home.as_deref().and_then(|path| path.strip_prefix("~/"));
+        home.zip(state).is_some_and(|(home, state)| home.join(state).is_dir())
+    };
+    let used = all.iter().filter(used).map(|preset| preset.name).collect();
+    (all.iter().map(|preset| preset.name).collect(), used)
+}
+
+/// `init --preset NAME` in a directory.
+pub(super) fn init_with(preset: &str, repo: &Path) -> Result<u8, Failure> {
+    init(&InitArgs { presets: vec![preset.to_owned()], server: false, repo: Some(repo.to_owned()) })
+}
+
 pub(super) fn init(args: &InitArgs) -> Result<u8, Failure> {
     let presets: Vec<Preset> = args.presets.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
     let context = Context::new();
@@ -75,17 +91,28 @@ pub(super) fn init(args: &InitArgs) -> Result<u8, Failure> {
         )));
     }
     let found = packages(&tree, &context);
-    let text = file(&presets, &found);
-    // Without the owner's file, which may deny some of it.
-    let loaded = context.load_text(&config, &text)?;
+    let image = containerfile(&presets);
+    let text = file(&presets, &found, image.is_some());
+    // Without the image, whose file does not exist yet.
+    let loaded = context.load_text(&config, &file(&presets, &found, false))?;
     if loaded.resolved.is_none() {
         let findings = loaded.diagnostics.text(&loaded.sources, false);
         return Err(Failure::usage(format!(
             "the new config would not be valid here; nothing was written:\n{findings}"
         )));
     }
+    let mut written = vec![".sandboxc/sandbox.yaml", ".sandboxc/sandbox.schema.json"];
+    if let Some(image) = image {
+        if matches!(tree.look(Path::new(".sandboxc/Containerfile")), Ok(None)) {
+            output::in_repo(&repo_dir, "Containerfile", image.as_bytes())?;
+            written.push(".sandboxc/Containerfile");
+        } else {
+            say("sandboxc: .sandboxc/Containerfile exists and was kept; the config builds from it");
+        }
+    }
+    output::in_repo(&repo_dir, SCHEMA, schema::repo().as_bytes())?;
     output::in_repo(&repo_dir, "sandbox.yaml", text.as_bytes())?;
-    say("sandboxc: wrote .sandboxc/sandbox.yaml; read it, then build the image with `sandboxc image build`");
+    say(&format!("sandboxc: wrote {}; read it, then build the image with `sandboxc image build`", written.join(", ")));
     for (lock, what) in &found.unnamed {
         say(&format!(
             "sandboxc: {lock}: packages also come from {what}, which no file here names; run the install with \
@@ -135,9 +162,29 @@ fn packages(tree: &disk::Tree, context: &Context) -> Packages {
     found
 }
 
+/// The schema beside the repo file, for editors.
+const SCHEMA: &str = "sandbox.schema.json";
+
+/// A Containerfile with the commands of the presets, if the default image lacks them.
+fn containerfile(presets: &[Preset]) -> Option<String> {
+    let packages: Vec<(&str, &str)> =
+        presets.iter().filter_map(|preset| Some((preset.name, preset.npm.as_deref()?))).collect();
+    let install: String = packages
+        .iter()
+        .map(|(name, package)| format!("# preset {name}\nRUN npm install --global {package}\n"))
+        .collect();
+    (!packages.is_empty()).then(|| format!("{}{install}", include_str!("../../templates/agent.Containerfile")))
+}
+
 /// The repo file. Every entry is written out, with what asked for it.
-fn file(presets: &[Preset], packages: &Packages) -> String {
-    let mut text = "# What this repository asks of its sandbox; the server file limits it.\nversion: 1\n".to_owned();
+fn file(presets: &[Preset], packages: &Packages, image: bool) -> String {
+    let mut text = format!(
+        "# yaml-language-server: $schema={SCHEMA}\n# What this repository asks of its sandbox; the server file limits it.\nversion: 1\n"
+    );
+    if image {
+        let names: Vec<&str> = presets.iter().filter(|p| p.npm.is_some()).map(|p| p.name).collect();
+        text.push_str(&format!("# preset {}\nimage: {{containerfile: Containerfile}}\n", names.join(", ")));
+    }
     if let Some(agent) = presets.iter().find(|preset| !preset.command.is_empty()) {
         text.push_str(&format!("# preset {}\ncommand: [{}]\n", agent.name, agent.command.join(", ")));
     }

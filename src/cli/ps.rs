@@ -84,6 +84,7 @@ mod tests {
             stage: Stage::Running,
             plans: Vec::new(),
             entrance: None,
+            live: None,
         };
         let text = table(std::slice::from_ref(&record), Duration::from_secs(1000 + 300));
         assert_eq!(

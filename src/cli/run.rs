@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::context::{Context, say};
 use super::waiting::Waiting;
-use super::{Failure, PlanArgs, duration, image};
+use super::{ConfigArgs, Failure, PlanArgs, duration, image, init};
 use crate::config::{Resolved, SHARED_HOME, SecretValues};
 use crate::runtime::image::{ImageOrigin, MissingImage, pull};
 use crate::runtime::life::{self, LifeError, Order};
@@ -41,7 +41,7 @@ pub(super) struct RunFlags {
     /// Keep containers, networks and files afterwards, for debugging
     #[arg(long)]
     keep: bool,
-    /// Print neither the progress of the start nor the refusals at the end
+    /// Print neither the progress of the start, nor the number of warnings, nor the refusals at the end
     #[arg(short, long)]
     quiet: bool,
 }
@@ -64,22 +64,52 @@ pub(super) struct AgentArgs {
     args: Vec<String>,
 }
 
+impl RunArgs {
+    pub(super) fn is_quiet(&self) -> bool {
+        self.flags.quiet
+    }
+}
+
+impl AgentArgs {
+    pub(super) fn is_quiet(&self) -> bool {
+        self.flags.quiet
+    }
+}
+
+impl RunFlags {
+    pub(super) fn config(&self) -> &ConfigArgs {
+        &self.plan.config
+    }
+
+    pub(super) fn network_log(&self) -> Option<&Path> {
+        self.network_log.as_deref()
+    }
+}
+
 /// A run with its config.
 struct Asked<'a> {
     context: &'a Context,
     flags: &'a RunFlags,
     command: &'a [String],
     config: (&'a Resolved, &'a SecretValues),
+    network_log: Option<&'a Path>,
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let context = context(&args.flags)?;
     let (resolved, values) = context.resolve_with_secrets(&args.flags.plan.config)?;
-    live(&Asked { context: &context, flags: &args.flags, command: &args.command, config: (&resolved, &values) })
+    live(&Asked {
+        context: &context,
+        flags: &args.flags,
+        command: &args.command,
+        config: (&resolved, &values),
+        network_log: args.flags.network_log(),
+    })
 }
 
 pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     let context = context(&args.flags)?;
+    offer_config(&context, &args.flags.plan.config)?;
     let (mut resolved, values) = context.resolve_with_secrets(&args.flags.plan.config)?;
     keep_shared_home(&mut resolved)?;
     let mut command: Vec<String> = resolved.command.iter().map(|word| word.value.clone()).collect();
@@ -89,11 +119,61 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
         ));
     }
     command.extend(args.args);
-    live(&Asked { context: &context, flags: &args.flags, command: &command, config: (&resolved, &values) })
+    live(&Asked {
+        context: &context,
+        flags: &args.flags,
+        command: &command,
+        config: (&resolved, &values),
+        network_log: args.flags.network_log(),
+    })
+}
+
+/// Runs a command with this config, and writes its decisions to this file.
+pub(super) fn live_with_log(
+    context: &Context,
+    flags: &RunFlags,
+    command: &[String],
+    config: (&Resolved, &SecretValues),
+    log: &Path,
+) -> Result<u8, Failure> {
+    live(&Asked { context, flags, command, config, network_log: Some(log) })
+}
+
+/// Where there is no repo file and the server file names no command, offers to write one on a terminal. Anything else
+/// says how to.
+fn offer_config(context: &Context, config: &ConfigArgs) -> Result<(), Failure> {
+    let (found, loaded) = context.find_and_load(config, false)?;
+    let has_command = loaded.resolved.as_ref().is_some_and(|resolved| !resolved.command.is_empty());
+    if loaded.in_force.repo.is_some() || has_command || loaded.diagnostics.has_errors() {
+        return Ok(());
+    }
+    let (all, used) = init::agents(context.home().as_deref());
+    let preset = match used.as_slice() {
+        [one] => one,
+        _ => "NAME",
+    };
+    let dir = found.dir.display();
+    let missing = format!(
+        "there is no config in {dir} that says which agent to run: write one with `sandboxc init --preset {preset}`"
+    );
+    let names = all.join(", ");
+    if config.config_from.is_some() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Failure::usage(format!("{missing}; the agents are {names}")));
+    }
+    let chosen = if preset == "NAME" {
+        super::context::answer(&format!("sandboxc: {missing}\nsandboxc: run this now? Which agent: {names}? [none] "))?
+    } else {
+        let yes = super::context::confirmed(&format!("sandboxc: {missing}\nsandboxc: run this now? [Y/n] "))?;
+        if yes { preset.to_owned() } else { String::new() }
+    };
+    if chosen.is_empty() {
+        return Err(Failure::usage("no agent was chosen; nothing was written"));
+    }
+    init::init_with(&chosen, &found.dir).map(drop)
 }
 
 /// The environment, with the image that the flags choose. Refuses files that would mix with the command's output.
-fn context(flags: &RunFlags) -> Result<Context, Failure> {
+pub(super) fn context(flags: &RunFlags) -> Result<Context, Failure> {
     for (flag, path) in [("--network-log", &flags.network_log), ("--report", &flags.report)] {
         if path.as_deref() == Some(Path::new("-")) {
             return Err(Failure::usage(format!(
@@ -158,7 +238,7 @@ fn live_once(asked: &Asked<'_>, report: &mut Report) -> Result<u8, LifeError> {
         timeout: flags.timeout,
         tty: flags.tty || (io::stdin().is_terminal() && io::stdout().is_terminal()),
         term: asked.context.var("TERM"),
-        network_log: flags.network_log.as_deref(),
+        network_log: asked.network_log,
         runtime_dir: &runtime_dir,
         keep: flags.keep,
         quiet: flags.quiet,

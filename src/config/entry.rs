@@ -72,7 +72,7 @@ pub(super) fn entries(node: &Node, what: &str, kind: ListKind, d: &mut Diagnosti
     items.filter_map(|(index, item)| Some((index, entry(item, kind, d)?))).collect()
 }
 
-fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
+pub(super) fn entry(node: &Node, kind: ListKind, d: &mut Diagnostics) -> Option<Entry> {
     let Kind::Map(_) = node.kind else {
         let text = match &node.kind {
             Kind::Null => None,
@@ -163,7 +163,7 @@ fn not_inspected(entry: &Entry, rule: Span, ports: Option<Span>) -> Option<Diagn
 }
 
 /// What the mapping form of an entry says besides the host.
-struct More {
+pub(super) struct More {
     ports: BTreeSet<u16>,
     ports_span: Option<Span>,
     /// Where `exact: true` is written.
@@ -199,7 +199,7 @@ fn ports(node: &Node, d: &mut Diagnostics) -> BTreeSet<u16> {
 }
 
 /// Reads `host` or `host:port`, and checks it for its list.
-fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Diagnostics) -> Option<Entry> {
+pub(super) fn plain(text: &Located<String>, kind: ListKind, more: Option<More>, d: &mut Diagnostics) -> Option<Entry> {
     let (pattern, port) = match parse_pattern(&text.value) {
         Ok(parsed) => parsed,
         Err(error) => {

@@ -179,8 +179,15 @@ pub(super) fn check(lists: &Lists, reachable: &[Located<IpNet>], pool: Ipv4Net, 
         let message = format!("`{}` overlaps {own}, which sessions' own networks are cut from", net.value);
         d.push(bad(message, net.span, "remove it, or set `network.pool` to another private block"));
     }
-    let guard = Policy { reachable: reachable.iter().map(|l| l.value).collect(), ..Policy::default() };
-    let (blocked, never) = (guard.blocked_addresses(false, &[own]), guard.blocked_addresses(true, &[own]));
+    let reachable: Vec<IpNet> = reachable.iter().map(|l| l.value).collect();
+    check_guard(lists, &reachable, &[own], d)
+}
+
+/// Checks addresses in `allow` against the guard. `own` are the networks that sessions use. Returns the entries that
+/// nothing can open.
+pub(super) fn check_guard(lists: &Lists, reachable: &[IpNet], own: &[IpNet], d: &mut Diagnostics) -> Vec<Span> {
+    let guard = Policy { reachable: reachable.to_vec(), ..Policy::default() };
+    let (blocked, never) = (guard.blocked_addresses(false, own), guard.blocked_addresses(true, own));
     let holds = |nets: &[IpNet], address: IpAddr| nets.iter().any(|net| net.contains(&address));
     let mut closed = Vec::new();
     for Named { id, entry } in &lists.allow {

@@ -52,6 +52,8 @@ pub struct Preset {
     pub source: String,
     /// The command, if it is an agent.
     pub command: Vec<String>,
+    /// The package of npm with the command, if the default image lacks it.
+    pub npm: Option<String>,
     /// The directory with the agent's state, if it is an agent.
     pub home: Option<String>,
     /// What it cannot do without.
@@ -66,7 +68,7 @@ pub struct Preset {
 
 const PRESET: Keys = Keys {
     what: "a preset",
-    known: &["description", "source", "command", "home", "allow", "optional", "credentials"],
+    known: &["description", "source", "command", "npm", "home", "allow", "optional", "credentials"],
     elsewhere: &[],
 };
 const ENTRY: Keys = Keys { what: "an entry of a preset", known: &["entry", "why"], elsewhere: &[] };
@@ -98,6 +100,7 @@ impl Preset {
             description: text_of("description", &mut d)?,
             source: text_of("source", &mut d)?,
             command: map.get("command").map(|node| words(node, &mut d)).unwrap_or_default(),
+            npm: text_of("npm", &mut d),
             home: text_of("home", &mut d),
             allow: map.get("allow").map(|node| entries(node, &mut d)).unwrap_or_default(),
             optional: map.get("optional").map(|node| entries(node, &mut d)).unwrap_or_default(),

@@ -51,15 +51,14 @@ pub(super) fn check(
         let given = allow_private.iter().any(|pattern| covers(pattern))
             || own.iter().any(|own| covers(&own.pattern) && entry.covered_ports().is_subset(&own.covered_ports()));
         if !given {
-            let pattern = &entry.pattern;
-            let message = format!("the repo may not open private addresses for `{pattern}`");
-            d.push(
-                Diagnostic::new(Code::PrivateFromRepo, message)
-                    .at(span, "its names could lead into your own network")
-                    .help(format!(
-                        "the server file permits it: add `allow_private: [\"{pattern}\"]` to this repo's entry"
-                    )),
-            );
+            d.push(refused(&entry.pattern, span));
         }
     }
+}
+
+/// The finding about an entry that may not open private addresses.
+pub(super) fn refused(pattern: &HostPattern, span: Span) -> Diagnostic {
+    Diagnostic::new(Code::PrivateFromRepo, format!("the repo may not open private addresses for `{pattern}`"))
+        .at(span, "its names could lead into your own network")
+        .help(format!("the server file permits it: add `allow_private: [\"{pattern}\"]` to this repo's entry"))
 }

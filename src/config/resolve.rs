@@ -197,11 +197,14 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
     let lists = lists(&repo, &server, &allow_file);
     let pool = server.file.pool.clone();
     let never = network::check(&lists, &server.file.reachable, pool.as_ref().map_or(network::POOL, |p| p.value), d);
-    private::check(&repo.allow, &lists, &server.allow_private(), &never, d);
+    let allow_private = server.allow_private();
+    private::check(&repo.allow, &lists, &allow_private, &never, d);
+    let allow_private = allow_private.into_iter().cloned().collect();
     lint::lint(&repo.allow, &lists, d);
 
     let user_namespaces = server.user_namespaces(&repo, sources, d);
     let Server { file, name, entry } = server;
+    let allow_learning = entry.allow_learning.or(file.defaults.allow_learning);
     let enabled = entry.sandbox_enabled.or(file.defaults.sandbox_enabled);
     if let Some(off) = enabled.as_ref().filter(|enabled| !enabled.value) {
         d.push(
@@ -239,6 +242,9 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         env: repo.env.into_iter().map(|(name, value)| (name, sourced(value))).collect(),
         mounts,
         policy,
+        allow_private,
+        allow_learning: allow_learning.is_some_and(|allowed| allowed.value),
+        learning: None,
         sandbox_enabled: enabled.map_or_else(|| Sourced::built_in(true), |l| sources.sourced(l)),
         limits,
         user_namespaces,

@@ -8,7 +8,7 @@ use ipnet::Ipv4Net;
 use serde::Serialize;
 
 use super::secret::{SecretRefs, Secrets};
-use crate::policy::Policy;
+use crate::policy::{HostPattern, Policy};
 use crate::source::{Place, Sourced};
 
 /// The agent's user inside.
@@ -232,6 +232,15 @@ pub struct Resolved {
     pub mounts: Vec<ExtraMount>,
     /// Egress.
     pub policy: Policy,
+    /// Hosts that the server file lets the repo open to private addresses.
+    #[serde(skip)]
+    pub allow_private: Vec<HostPattern>,
+    /// Whether `learn` may run.
+    #[serde(skip)]
+    pub allow_learning: bool,
+    /// Set if every public name is allowed, to learn what a command needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Place>,
     /// False switches the network sandbox off: no router, no gate, full egress.
     pub sandbox_enabled: Sourced<bool>,
     /// The effective limits.

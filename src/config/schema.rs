@@ -1,5 +1,6 @@
-//! The JSON Schemas of both config files (draft-07, which editors support). The types here exist for their doc
-//! comments, which editors show on hover. Tests compare them with the readers' tables of keys and with every fixture.
+//! The JSON Schemas of both config files (draft-07, which editors support). The types here say what each value looks like.
+//! Which keys there are is in the readers' tables (`Keys`); what editors show about each is in `keys.yaml` (`documented`).
+//! Tests compare the types with the tables and with every fixture.
 //!
 //! A schema cannot describe what a tag resolves to, so strings that people set with `!var` have no pattern.
 
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 mod choices;
 mod chosen;
+mod documented;
 mod entry;
 mod masked;
 mod timeout;
@@ -25,19 +27,29 @@ use timeout::Timeout;
 
 /// The schema of `.sandboxc/sandbox.yaml`, with a trailing line feed.
 pub fn repo() -> String {
-    text::<RepoFile>("repo")
+    document(value::<RepoFile>("repo"), documented::REPO_PARTS)
 }
 
 /// The schema of `server.yaml`, with a trailing line feed.
 pub fn server() -> String {
-    text::<ServerFile>("server")
+    document(value::<ServerFile>("server"), documented::SERVER_PARTS)
+}
+
+fn document(mut schema: Value, parts: &[documented::Part]) -> String {
+    documented::add(&mut schema, parts);
+    format!("{schema:#}\n")
 }
 
 /// The schema of any document, with a trailing line feed.
 pub fn text<T: JsonSchema>(name: &str) -> String {
+    format!("{:#}\n", value::<T>(name))
+}
+
+/// The `$id` of a schema stays the same as long as the format has this version.
+fn value<T: JsonSchema>(name: &str) -> Value {
     let mut schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>();
-    schema.insert("$id".to_owned(), Value::String(format!("sandboxc/{name}.schema.json")));
-    format!("{:#}\n", schema.to_value())
+    schema.insert("$id".to_owned(), Value::String(format!("urn:sandboxc:schema:1:{name}")));
+    schema.to_value()
 }
 
 /// A type that is written as its schema, for what derives cannot express.
@@ -87,31 +99,16 @@ written! {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields, title = "sandboxc repo file")]
 struct RepoFile {
-    /// The version of this format: 1.
     version: Version,
-    /// The image that the command runs in: a full reference such as `docker.io/library/debian:trixie-slim`, or
-    /// `{containerfile: Containerfile}` for a file next to this one. Default: sandboxc's agent image.
     image: Option<Image>,
-    /// The command and its arguments. They are used literally, without a shell or expansion.
     command: Option<Vec<String>>,
-    /// The user that the command runs as. Default: `host-user`.
     identity: Option<Identity>,
-    /// How the repo's directory is mounted.
     workspace: Option<Workspace>,
-    /// Environment variables. Values are literal strings: `$` means `$`. Numbers and booleans need quotes.
     env: Option<Env>,
-    /// Additional directories or files of the host. Those outside the workspace need `allow_mounts` in the server file.
     mounts: Option<Vec<Mount>>,
-    /// What the sandbox may reach.
     network: Option<RepoNetwork>,
-    /// Resource limits. The server's limits apply if they are lower.
     resource_limits: Option<ResourceLimits>,
-    /// Size of `/dev/shm`, such as `512m`; browsers and databases need more than the default of 64 MB. It counts towards `memory`.
-    /// The server's value caps it.
     shm_size: Option<String>,
-    /// True if processes inside may create user namespaces, as bubblewrap and browsers do. Needs
-    /// `allow_user_namespaces` in the server file. Protected paths are then watched, but not mounted over. Default:
-    /// false.
     user_namespaces: Option<bool>,
 }
 
@@ -129,7 +126,6 @@ enum Image {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Containerfile {
-    /// The name of the file, relative to `.sandboxc/`.
     containerfile: String,
 }
 
@@ -147,12 +143,8 @@ enum Identity {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Workspace {
-    /// `same-path`, or an absolute path inside. Default: `same-path`.
     target: Option<String>,
-    /// True if the workspace is read-only. Default: false.
     read_only: Option<bool>,
-    /// Paths relative to the workspace that are read-only, in addition to `.sandboxc` and what git on the host uses.
-    /// They must exist and must not be links.
     protect: Option<Vec<String>>,
 }
 
@@ -160,11 +152,8 @@ struct Workspace {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Mount {
-    /// Path on the host: absolute, or relative to `.sandboxc/`. `~` and `$` are not expanded.
     source: String,
-    /// Absolute path inside.
     target: String,
-    /// True if the mount is read-only. Default: true.
     read_only: Option<bool>,
 }
 
@@ -172,7 +161,6 @@ struct Mount {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct RepoNetwork {
-    /// Hosts that may be reached. Empty or missing: none.
     allow: Option<EntryList>,
 }
 
@@ -180,14 +168,10 @@ struct RepoNetwork {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct ResourceLimits {
-    /// Time until the command is stopped, at least 10 s: a number of seconds, or a text such as `30m` or `0.5h`.
     timeout: Option<Timeout>,
-    /// Memory as a whole number and one of b, k, m, g: `"512m"`, `"4g"`. Swap is disabled when memory is limited.
     memory: Option<String>,
-    /// CPUs, at least 0.01; may be a fraction.
     #[schemars(range(min = 0.01))]
     cpus: Option<f64>,
-    /// Processes and threads, at least 1.
     #[schemars(range(min = 1, max = 4_194_304))]
     pids_limit: Option<u32>,
 }
@@ -196,22 +180,12 @@ struct ResourceLimits {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields, title = "sandboxc server file")]
 struct ServerFile {
-    /// The version of this format: 1.
     version: Version,
-    /// Named strings and numbers for `!var NAME`. Each may itself be `!var`, `!env` or `!file`.
     vars: Option<Vars>,
-    /// What all sandboxes on this machine may reach.
     network: Option<ServerNetwork>,
-    /// The router's image, a full reference. Default: the program `sandboxc-router` beside this sandboxc, as an image.
     router_image: Option<String>,
-    /// How SELinux confines agents, if it is enforcing: `disable` (it does not), `type:NAME` (a type of a policy
-    /// module, e.g. `type:sandboxc_agent.process`), or `relabel` (like any container; permanently relabels the
-    /// workspace for containers). Default: `disable`.
     selinux: Option<String>,
-    /// Values for every sandbox: the keys of an entry of `repos`, without `path` and `repo_url`. Lists are combined;
-    /// single values of the entry override these.
     defaults: Option<Defaults>,
-    /// Entries by name. The entry in force is the one named by `--name`, or else the one whose `path` is the workspace.
     repos: Option<BTreeMap<String, Repo>>,
 }
 
@@ -219,24 +193,14 @@ struct ServerFile {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct ServerNetwork {
-    /// Hosts that every sandbox may reach.
     allow: Option<EntryList>,
-    /// Hosts that no sandbox may reach, even if something else allows them. An entry without ports denies all ports.
     deny: Option<EntryList>,
-    /// If set, nothing beyond these hosts may be reached; an empty list permits nothing.
     ceiling: Option<EntryList>,
-    /// IPv4 addresses of the resolvers that the router queries. Default: the host's resolvers.
     upstream_dns: Option<Vec<String>>,
-    /// Private IPv4 blocks that allowed names may resolve to, e.g. `10.20.0.0/16`.
     reachable: Option<Vec<String>>,
-    /// File with additional hosts, one per line, relative to this file. Default: `allowed-hosts`.
     allow_file: Option<String>,
-    /// PEM file with certificates, relative to this file. The router trusts them upstream, and clients inside trust them, in
-    /// addition to the system's roots.
     extra_ca: Option<String>,
-    /// True if the network log keeps query strings. Default: false.
     log_query: Option<bool>,
-    /// Private IPv4 block for sessions' networks, from /8 to /24. Default: `10.213.0.0/16`.
     pool: Option<String>,
 }
 
@@ -244,50 +208,26 @@ struct ServerNetwork {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Defaults {
-    /// Image, unless the repo file names one. `{value: …, locked: true}` forbids that; the same for the keys below.
     image: Option<chosen::Setting<String>>,
-    /// Command.
     command: Option<chosen::Setting<Vec<String>>>,
-    /// User inside.
     identity: Option<chosen::Setting<Identity>>,
-    /// Variables. A single one can be locked, or all of them: then the repo file cannot add any.
     env: Option<chosen::Setting<BTreeMap<String, chosen::Setting<String>>>>,
-    /// Whether processes inside may create user namespaces.
     user_namespaces: Option<chosen::Setting<bool>>,
-    /// What every sandbox may reach, and whether the network sandbox is on.
     network: Option<RepoEntryNetwork>,
-    /// Upper limits for every sandbox.
     resource_limits: Option<ResourceLimits>,
-    /// Size of `/dev/shm` of every sandbox, which caps what repo files ask for.
     shm_size: Option<String>,
-    /// When sandboxes start: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri 03:00`, for `compile
-    /// --target quadlet` and `install`.
     schedule: Option<String>,
-    /// Absolute paths below which repos may mount directories and files.
     allow_mounts: Option<Vec<String>>,
-    /// Hosts for which repo files may use `private: true`: `wiki.corp.example.com`, `.corp.example.com` or `10.0.0.5`,
-    /// without ports.
     allow_private: Option<Vec<String>>,
-    /// True if repo files may use `user_namespaces: true`. Default: false.
     allow_user_namespaces: Option<bool>,
-    /// Variables of your environment that repo files may read with `!env`.
+    allow_learning: Option<bool>,
     pass_env: Option<Vec<String>>,
-    /// Read-only parts of every workspace.
     workspace: Option<EntryWorkspace>,
-    /// The home directory inside: `private` (a volume for each repo) or `shared` (a volume for all repos with this
-    /// setting; what one repo's agent leaves there, the next one may run). Default: `private`.
     home: Option<Home>,
-    /// `host` gives the sandbox your git name and email as `GIT_AUTHOR_NAME` and so on, from git's config files of your own.
-    /// Variables of the repo file with these names come first.
     git_identity: Option<GitIdentity>,
-    /// Variables whose values the agent gets.
     secrets: Option<BTreeMap<String, String>>,
-    /// Variables of which the agent gets a surrogate; the router inserts the value into requests.
     masked_secrets: Option<BTreeMap<String, masked::MaskedSecret>>,
-    /// Keys for signing requests: the agent gets surrogates, and the router signs requests again with the real keys.
     signing_credentials: Option<BTreeMap<String, masked::SigningCredential>>,
-    /// Variables of which the agent gets a surrogate; the router gets tokens of a GitHub App and inserts them into
-    /// requests.
     github_app_credentials: Option<BTreeMap<String, masked::GithubApp>>,
 }
 
@@ -295,54 +235,28 @@ struct Defaults {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Repo {
-    /// Absolute path of the workspace.
     path: Option<String>,
-    /// Where the repo comes from, for information only.
     repo_url: Option<String>,
-    /// Image, unless the repo file names one. `{value: …, locked: true}` forbids that; the same for the keys below.
     image: Option<chosen::Setting<String>>,
-    /// Command.
     command: Option<chosen::Setting<Vec<String>>>,
-    /// User inside.
     identity: Option<chosen::Setting<Identity>>,
-    /// Variables. A single one can be locked, or all of them: then the repo file cannot add any.
     env: Option<chosen::Setting<BTreeMap<String, chosen::Setting<String>>>>,
-    /// Whether processes inside may create user namespaces.
     user_namespaces: Option<chosen::Setting<bool>>,
-    /// What this repo's sandboxes may reach, and whether the network sandbox is on.
     network: Option<RepoEntryNetwork>,
-    /// Upper limits for this repo's sandboxes.
     resource_limits: Option<ResourceLimits>,
-    /// Size of `/dev/shm` of this repo's sandboxes, which caps what its file asks for.
     shm_size: Option<String>,
-    /// When this repo's sandbox starts: an `OnCalendar=` expression (systemd.time(7)) such as `Mon..Fri 03:00`, for
-    /// `compile --target quadlet` and `install`.
     schedule: Option<String>,
-    /// Absolute paths below which this repo may mount directories and files.
     allow_mounts: Option<Vec<String>>,
-    /// Hosts for which this repo's file may use `private: true`: `wiki.corp.example.com`, `.corp.example.com` or
-    /// `10.0.0.5`, without ports.
     allow_private: Option<Vec<String>>,
-    /// True if this repo's file may use `user_namespaces: true`. Default: false.
     allow_user_namespaces: Option<bool>,
-    /// Variables of your environment that this repo's file may read with `!env`.
+    allow_learning: Option<bool>,
     pass_env: Option<Vec<String>>,
-    /// Read-only parts of this workspace.
     workspace: Option<EntryWorkspace>,
-    /// The home directory inside: `private` (a volume for each repo) or `shared` (a volume for all repos with this
-    /// setting; what one repo's agent leaves there, the next one may run). Default: `private`.
     home: Option<Home>,
-    /// `host` gives the sandbox your git name and email as `GIT_AUTHOR_NAME` and so on, from git's config files of your own.
-    /// Variables of the repo file with these names come first.
     git_identity: Option<GitIdentity>,
-    /// Variables whose values the agent gets.
     secrets: Option<BTreeMap<String, String>>,
-    /// Variables of which the agent gets a surrogate; the router inserts the value into requests.
     masked_secrets: Option<BTreeMap<String, masked::MaskedSecret>>,
-    /// Keys for signing requests: the agent gets surrogates, and the router signs requests again with the real keys.
     signing_credentials: Option<BTreeMap<String, masked::SigningCredential>>,
-    /// Variables of which the agent gets a surrogate; the router gets tokens of a GitHub App and inserts them into
-    /// requests.
     github_app_credentials: Option<BTreeMap<String, masked::GithubApp>>,
 }
 
@@ -350,11 +264,8 @@ struct Repo {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct RepoEntryNetwork {
-    /// False switches the network sandbox off: no router, full network access. Default: true.
     sandbox_enabled: Option<bool>,
-    /// Hosts that may be reached, in addition to those in `network` at the top level.
     allow: Option<EntryList>,
-    /// Hosts that may not be reached, in addition to those in `network` at the top level.
     deny: Option<EntryList>,
 }
 
@@ -362,7 +273,6 @@ struct RepoEntryNetwork {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct EntryWorkspace {
-    /// Paths relative to the workspace that are read-only, in addition to those in the repo file.
     protect: Option<Vec<String>>,
 }
 
@@ -371,41 +281,22 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::config::{credential, entry, limits, read::Keys, repo as repo_file, request, server as server_file};
 
     #[test]
-    fn a_schema_has_the_keys_that_the_reader_takes() {
-        let same = |text: &str, at: &str, keys: &Keys| {
-            let schema: Value = serde_json::from_str(text).unwrap();
-            let part = schema.pointer(at).unwrap_or_else(|| panic!("{at}"));
-            let properties: BTreeSet<&str> =
-                part["properties"].as_object().unwrap().keys().map(String::as_str).collect();
-            assert_eq!(properties, keys.known.iter().copied().collect(), "{at}");
-            assert_eq!(part["additionalProperties"], false, "{at}");
-            for (key, property) in part["properties"].as_object().unwrap() {
-                assert!(property["description"].is_string(), "{at}: {key} has no description");
+    fn a_schema_has_the_keys_that_the_reader_takes_and_says_something_about_each() {
+        for (text, parts) in [(repo(), documented::REPO_PARTS), (server(), documented::SERVER_PARTS)] {
+            let schema: Value = serde_json::from_str(&text).unwrap();
+            for (at, keys) in parts {
+                let part = schema.pointer(at).unwrap_or_else(|| panic!("{at}"));
+                let properties = part["properties"].as_object().unwrap();
+                let names: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+                assert_eq!(names, keys.known.iter().copied().collect(), "{at}");
+                assert_eq!(part["additionalProperties"], false, "{at}");
+                for (key, property) in properties {
+                    assert!(property["description"].is_string(), "{at}: {key} has no description");
+                    assert!(property["examples"].is_array(), "{at}: {key} has no example");
+                }
             }
-        };
-        let (repo, server) = (repo(), server());
-        same(&repo, "", &repo_file::REPO);
-        same(&repo, "/definitions/RepoNetwork", &repo_file::NETWORK);
-        same(&repo, "/definitions/Workspace", &repo_file::WORKSPACE);
-        same(&repo, "/definitions/Mount", &repo_file::MOUNT);
-        same(&repo, "/definitions/Containerfile", &repo_file::IMAGE);
-        same(&repo, "/definitions/EntryMapping", &entry::ENTRY);
-        same(&repo, "/definitions/Graphql", &request::GRAPHQL);
-        same(&repo, "/definitions/Git", &request::git::GIT);
-        same(&server, "/definitions/MaskedSecret", &credential::MASKED);
-        same(&server, "/definitions/SigningCredential", &credential::SIGNING);
-        same(&server, "/definitions/AwsKey", &credential::AWS_KEY);
-        same(&server, "/definitions/GithubApp", &credential::GITHUB);
-        same(&repo, "/definitions/ResourceLimits", &limits::LIMITS);
-        same(&server, "", &server_file::SERVER);
-        same(&server, "/definitions/ServerNetwork", &server_file::NETWORK);
-        same(&server, "/definitions/Defaults", &server_file::DEFAULTS);
-        same(&server, "/definitions/Repo", &server_file::ENTRY);
-        same(&server, "/definitions/EntryWorkspace", &server_file::ENTRY_WORKSPACE);
-        same(&server, "/definitions/RepoEntryNetwork", &server_file::ENTRY_NETWORK);
-        same(&server, "/definitions/EntryMapping", &entry::ENTRY);
+        }
     }
 }

@@ -60,6 +60,7 @@ pub(super) const DEFAULTS: Keys = Keys {
         "allow_mounts",
         "allow_private",
         "allow_user_namespaces",
+        "allow_learning",
         "pass_env",
         "workspace",
         "home",
@@ -92,6 +93,7 @@ pub(super) const ENTRY: Keys = Keys {
         "allow_mounts",
         "allow_private",
         "allow_user_namespaces",
+        "allow_learning",
         "pass_env",
         "workspace",
         "home",
@@ -136,6 +138,8 @@ pub(super) struct Part {
     pub(super) allow_private: Vec<Located<HostPattern>>,
     /// Whether the repo file may ask for user namespaces.
     pub(super) allow_user_namespaces: Option<Located<bool>>,
+    /// Whether `learn` may run.
+    pub(super) allow_learning: Option<Located<bool>>,
     pub(super) pass_env: Vec<Located<String>>,
     pub(super) wishes: Wishes,
     pub(super) home: Option<Located<Home>>,
@@ -309,6 +313,7 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
     }
     part.allow_user_namespaces =
         map.get("allow_user_namespaces").and_then(|n| read::boolean(n, "`allow_user_namespaces`", d));
+    part.allow_learning = map.get("allow_learning").and_then(|n| read::boolean(n, "`allow_learning`", d));
     part.allow_private = map.get("allow_private").map(|n| private::patterns(n, d)).unwrap_or_default();
     if let Some(node) = map.get("pass_env") {
         part.pass_env = read::strings(node, "`pass_env`", "a name", d);

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::Plan;
+use crate::plan::{LEARNING, Plan};
 use crate::visible::escaped;
 
 use super::pin::{MOUNT_GAP, Sources, mount_gaps};
@@ -12,6 +12,9 @@ use crate::shell::line;
 
 pub(super) fn header(plan: &Plan, podman: PodmanVersion, sources: &Sources) -> String {
     let mut text = format!("# sandboxc plan {}, session {}, for podman {podman}\n#\n", plan.names.hash, plan.session);
+    if plan.facts.iter().any(|fact| fact.what == LEARNING) {
+        let _ = writeln!(text, "# {LEARNING}.\n#");
+    }
     // Writing to a String cannot fail.
     match &plan.network {
         Some(net) => {

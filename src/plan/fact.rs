@@ -18,6 +18,9 @@ pub struct Fact {
     pub from: Place,
 }
 
+/// What a plan says that was made for `learn`.
+pub const LEARNING: &str = "EVERY PUBLIC NAME IS ALLOWED, to learn what the command needs; no credentials are loaded";
+
 pub(super) fn facts(resolved: &Resolved, agent: &Agent, command: &Command) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut add = |about, what: String, from: &Place| facts.push(Fact { about, what, from: from.clone() });
@@ -50,6 +53,9 @@ pub(super) fn facts(resolved: &Resolved, agent: &Agent, command: &Command) -> Ve
         if let Some(value) = resolved.env.get(name) {
             add("env", format!("{name} is {tag} of this host"), &value.from);
         }
+    }
+    if let Some(learning) = &resolved.learning {
+        add("learning", LEARNING.to_owned(), learning);
     }
     if resolved.sandbox_enabled.value {
         network(resolved, &mut add);

@@ -1,6 +1,6 @@
 //! The subnets of a session and the routes of its named ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
@@ -69,6 +69,25 @@ pub(super) fn sandbox_network(resolved: &Resolved, session: &str, attempt: u32) 
 
 /// One route for every named port of an exact host or address that the whole policy allows.
 fn tcp_routes(policy: &Policy) -> Result<Vec<TcpRoute>, PlanError> {
+    more_routes(policy, &[])
+}
+
+/// The addresses and ports of a route that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenRoute {
+    /// The host.
+    pub host: String,
+    /// The port there.
+    pub port: u16,
+    /// The host's own loopback address.
+    pub loopback: Ipv4Addr,
+    /// The port on the router's internal address.
+    pub router_port: u16,
+}
+
+/// Routes for what a policy allows and no existing route leads to. Existing routes keep their addresses, since clients have
+/// resolved them.
+pub fn more_routes(policy: &Policy, taken: &[TakenRoute]) -> Result<Vec<TcpRoute>, PlanError> {
     let mut wanted: BTreeMap<(String, u16), &Rule> = BTreeMap::new();
     for rule in policy.allow.rules() {
         let host = match &rule.pattern {
@@ -80,17 +99,28 @@ fn tcp_routes(policy: &Policy) -> Result<Vec<TcpRoute>, PlanError> {
             wanted.entry((host.clone(), *port)).or_insert(rule);
         }
     }
-    let mut loopbacks: BTreeMap<String, Ipv4Addr> = BTreeMap::new();
+    let mut loopbacks: BTreeMap<String, Ipv4Addr> = taken.iter().map(|old| (old.host.clone(), old.loopback)).collect();
+    let mut used: BTreeSet<Ipv4Addr> = loopbacks.values().copied().collect();
+    let first = taken.iter().map(|old| old.router_port.saturating_add(1)).max().unwrap_or(FIRST_ROUTER_PORT);
     let mut routes = Vec::new();
     for ((host, port), rule) in wanted {
+        if taken.iter().any(|old| old.host == host && old.port == port) {
+            continue;
+        }
         let web_name = matches!(rule.pattern, HostPattern::Exact(_)) && matches!(port, 80 | 443);
         let decision = policy.decide(&host, port);
         if web_name || decision.verdict == Verdict::Deny {
             continue;
         }
-        let next = nth_loopback(loopbacks.len());
-        let loopback = *loopbacks.entry(host.clone()).or_insert(next);
-        if routes.len() == MOST_NAMED_PORTS {
+        let loopback = *loopbacks.entry(host.clone()).or_insert_with(|| {
+            let free = (used.len()..=2 * used.len())
+                .map(nth_loopback)
+                .find(|next| !used.contains(next))
+                .unwrap_or(Ipv4Addr::LOCALHOST);
+            used.insert(free);
+            free
+        });
+        if taken.len() + routes.len() >= MOST_NAMED_PORTS {
             return Err(PlanError::TooManyRoutes(MOST_NAMED_PORTS));
         }
         routes.push(TcpRoute {
@@ -99,7 +129,7 @@ fn tcp_routes(policy: &Policy) -> Result<Vec<TcpRoute>, PlanError> {
             port,
             loopback,
             // Below MOST_NAMED_PORTS, so it fits.
-            router_port: FIRST_ROUTER_PORT.saturating_add(u16::try_from(routes.len()).unwrap_or(u16::MAX)),
+            router_port: first.saturating_add(u16::try_from(routes.len()).unwrap_or(u16::MAX)),
             private: decision.private,
             rule: decision.rule.unwrap_or_else(|| rule.id.clone()),
             from: decision.from.unwrap_or_else(|| rule.from.clone()),

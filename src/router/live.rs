@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::sync::watch;
 
 use super::dns::{PolicyNames, Resolver};
+use super::log::Stamp;
 use super::policy_file::{PolicyFile, TcpRoute};
-use crate::policy::{AddressGuard, MOST_NAMED_PORTS};
+use crate::policy::{AddressGuard, MOST_NAMED_PORTS, Rule, RuleId};
 
 /// How often the file is checked.
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -103,12 +105,49 @@ fn version(path: &Path) -> Option<Version> {
     })
 }
 
-/// Checks for new versions of the file as long as it is polled. `listen` opens the listeners of new named ports, and
-/// `say` prints a line.
+/// The most rules of a change that have a line in the log.
+const MOST_LOGGED: usize = 100;
+
+/// A log line about a rule that a new policy added or removed.
+#[derive(Debug, Serialize)]
+pub struct Changed<'a> {
+    ts: Stamp,
+    tier: &'static str,
+    change: &'static str,
+    rule: &'a str,
+    host: String,
+    #[serde(skip_serializing_if = "<[u16]>::is_empty")]
+    ports: Vec<u16>,
+}
+
+/// The differences of the rules that permit something, one line each. Ports beyond a line's length are left out.
+pub fn changes<'a>(old: &'a PolicyFile, new: &'a PolicyFile) -> Vec<Changed<'a>> {
+    let rules = |file: &'a PolicyFile| file.policy.allow.rules();
+    let by_id = |file| rules(file).iter().map(|rule| (&rule.id, rule)).collect::<BTreeMap<&RuleId, &Rule>>();
+    let (of_old, of_new) = (by_id(old), by_id(new));
+    let lacks = |all: &BTreeMap<&RuleId, &Rule>, rule: &Rule| all.get(&rule.id) != Some(&rule);
+    let line = |change| {
+        move |rule: &'a Rule| Changed {
+            ts: Stamp::now(),
+            tier: "policy",
+            change,
+            rule: rule.id.as_str(),
+            host: rule.pattern.to_string(),
+            ports: rule.ports.iter().copied().take(MOST_LOGGED).collect(),
+        }
+    };
+    let added = rules(new).iter().filter(|rule| lacks(&of_old, rule)).map(line("added"));
+    let removed = rules(old).iter().filter(|rule| lacks(&of_new, rule)).map(line("removed"));
+    added.chain(removed).take(MOST_LOGGED).collect()
+}
+
+/// Checks for new versions of the file as long as it is polled. `listen` opens the listeners of new named ports, `log`
+/// records what changed, and `say` prints a line.
 pub async fn follow(
     path: PathBuf,
     current: &Current,
     listen: impl AsyncFn(Arc<PolicyFile>) -> Result<(), String>,
+    log: impl Fn(&Changed<'_>),
     say: impl Fn(&str),
 ) {
     let mut known = version(&path);
@@ -131,7 +170,9 @@ pub async fn follow(
         };
         match live.await {
             Ok(live) => {
+                let new = Arc::clone(&live.file);
                 current.set(live);
+                changes(&old, &new).iter().for_each(&log);
                 say("router: a new policy is in force");
             }
             Err(error) => say(&format!("router: kept the old policy, since the new one cannot be used: {error}")),

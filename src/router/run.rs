@@ -218,7 +218,9 @@ fn start(worker: &Rc<Worker>, listeners: Vec<Listener>, first: Option<First>) {
             Some(taken) => taken.listen_for(file).await,
             None => Err("router and forwarder share no volume".to_owned()),
         };
-        tokio::task::spawn_local(async move { follow(path, &shared.current, listen, say).await });
+        tokio::task::spawn_local(async move {
+            follow(path, &shared.current, listen, |line| shared.log.add(line), say).await;
+        });
     }
     let keeper = Rc::clone(worker);
     tokio::task::spawn_local(async move {

@@ -174,6 +174,9 @@ fn run_in(
         let compiled = tree::compile(&plan, version)?;
         state.add_plan(&plan.names.hash)?;
         state.keep_manifest(&compiled.stream.text())?;
+        if let Some(policy) = compiled.router_files.first() {
+            state.keep_policy(&policy.text)?;
+        }
         point("manifest-kept");
         if attempt == 0 && !resolved.sandbox_enabled.value {
             tell("THE NETWORK SANDBOX IS OFF: the command can reach everything that this host can reach");
@@ -277,6 +280,7 @@ fn record(resolved: &Resolved, session: &str) -> Record {
         stage: Stage::Starting,
         plans: Vec::new(),
         entrance: None,
+        live: None,
     }
 }
 

@@ -92,6 +92,10 @@ impl Recorded {
                 self.skipped += value["dropped_lines"].as_u64().unwrap_or(0);
                 continue;
             }
+            // A change of the policy while the session ran.
+            if value["tier"] == "policy" {
+                continue;
+            }
             match serde_json::from_value(value) {
                 Ok(line) => self.lines.push(line),
                 Err(_) => self.skipped += 1,

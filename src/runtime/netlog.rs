@@ -79,7 +79,7 @@ fn dropped_line(dropped: Dropped, session: &str) -> String {
 }
 
 /// Parses a line of the router's log. Anything else is a diagnostic message, not a decision.
-fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
+pub(super) fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
     let Ok(Value::Object(mut map)) = serde_json::from_str(line) else { return None };
     // `explain --json` prints null if nothing matched.
     if map.get("rule").is_some_and(|rule| rule == "") {
@@ -101,8 +101,8 @@ fn decision_line(line: &str, session: &str) -> Option<Map<String, Value>> {
 }
 
 /// Redacts only what comes from a request. The words that describe the decision are ours, even if they equal a value.
-fn redact(map: &mut Map<String, Value>, redactor: &Redactor) {
-    const OURS: [&str; 7] = ["ts", "session", "tier", "verdict", "rule", "reason", "credentials"];
+pub(super) fn redact(map: &mut Map<String, Value>, redactor: &Redactor) {
+    const OURS: [&str; 8] = ["ts", "session", "tier", "verdict", "rule", "reason", "credentials", "change"];
     for (_, value) in map.iter_mut().filter(|(key, _)| !OURS.contains(&key.as_str())) {
         if let Value::String(text) = value {
             *text = redactor.text(text);

@@ -154,6 +154,14 @@ impl Podman {
         objects(&text).map_err(|error| RuntimeError::Io(format!("{what}: reading podman's JSON"), error.into()))
     }
 
+    /// Where a volume is on this host.
+    pub fn volume_dir(&self, what: &str, name: &str) -> Result<String, RuntimeError> {
+        let found = self.json(what, &["volume", "inspect", name])?;
+        let dir = found.first().and_then(|volume| volume.get("Mountpoint")?.as_str());
+        let dir = dir.filter(|dir| Path::new(dir).is_absolute()).map(str::to_owned);
+        dir.ok_or_else(|| RuntimeError::Host(format!("podman does not say where {what} {name} is")))
+    }
+
     /// Describes a container: `podman inspect`.
     pub fn inspect(&self, what: &str, name: &str) -> Result<Value, RuntimeError> {
         let found = self.json(what, &["inspect", "--type=container", name])?;

@@ -22,7 +22,7 @@ use super::signals::Signals;
 
 mod record;
 
-pub use record::{Entrance, Record, Stage};
+pub use record::{Changeable, Entrance, Record, Stage};
 
 /// How long to wait for the registry's lock. Each holder keeps it for moments.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -275,6 +275,7 @@ mod tests {
             stage: Stage::Starting,
             plans: Vec::new(),
             entrance: None,
+            live: None,
         }
     }
 

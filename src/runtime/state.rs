@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::RuntimeError;
 use super::lock::Lock;
 use super::podman::EMPTY;
-use super::registry::{Entrance, Record, Registry, Stage, discard};
+use super::registry::{Changeable, Entrance, Record, Registry, Stage, discard};
 use crate::plan::trust;
 
 /// How often to create a directory again that disappears because its previous session ends.
@@ -75,11 +75,12 @@ impl State {
         self.change(|record| record.plans.push(hash.to_owned()))
     }
 
-    /// Records that the command may start, and how others get in beside it. Errors are ignored, as for the stage.
-    pub fn run(&self, entrance: Entrance) {
+    /// Records that the command may start, how others get in beside it, and how its policy can change. Errors are ignored, as for the stage.
+    pub fn run(&self, entrance: Entrance, live: Option<Changeable>) {
         let _ = self.change(|record| {
             record.stage = Stage::Running;
             record.entrance = Some(entrance);
+            record.live = live;
         });
     }
 
@@ -99,6 +100,11 @@ impl State {
     /// Stores a copy of what was applied, for a cleanup after a crash.
     pub fn keep_manifest(&self, text: &str) -> Result<(), RuntimeError> {
         fs::write(self.dir.join("kube.yaml"), text).map_err(RuntimeError::io("storing the manifest"))
+    }
+
+    /// Stores a copy of the router's policy, which `allow` extends.
+    pub fn keep_policy(&self, text: &str) -> Result<(), RuntimeError> {
+        keep_policy(&self.dir, text)
     }
 
     /// Stores the agent's seccomp profile where podman can read it, and returns its path.
@@ -154,6 +160,16 @@ fn take(dir: &Path, session: &str) -> Result<Lock, RuntimeError> {
         }
     }
     Err(RuntimeError::Host(format!("{} disappears whenever it is created", dir.display())))
+}
+
+/// The name of the policy in force in a session's directory.
+pub(super) const POLICY: &str = "policy.json";
+
+/// Renames the file into place, so that nobody reads half of it.
+pub(super) fn keep_policy(dir: &Path, text: &str) -> Result<(), RuntimeError> {
+    let beside = dir.join("policy.json.new");
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, dir.join(POLICY)));
+    written.map_err(RuntimeError::io("storing the policy in force"))
 }
 
 /// The path of a service's log in a session's directory.

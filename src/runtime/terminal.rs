@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const CHUNK: usize = 16 * 1024;
 
 /// Whether our process group may use the terminal on stdin.
-fn in_foreground() -> bool {
+pub(super) fn in_foreground() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
 }
 

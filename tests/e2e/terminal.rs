@@ -6,8 +6,16 @@ use crate::harness::{Sandbox, text};
 
 /// Runs sandboxc on a new pseudo-terminal with Python, and returns what appeared there, and the exit code.
 pub fn on_a_terminal(sandbox: &Sandbox, args: &[&str], typed: &str) -> (String, i32) {
-    let program = "import os, pty, sys, select, fcntl, termios, struct
-typed = sys.argv[1].encode()
+    let ready = if typed.is_empty() { vec![] } else { vec![("ready|$ |[Y/n]", typed)] };
+    on_a_terminal_typing(sandbox, args, &ready)
+}
+
+/// Like `on_a_terminal`, and types each text once one of the words before it (with `|` between them) has appeared since the
+/// previous one was typed.
+pub fn on_a_terminal_typing(sandbox: &Sandbox, args: &[&str], typed: &[(&str, &str)]) -> (String, i32) {
+    let program = "import json, os, pty, sys, select, fcntl, termios, struct
+typed = [(on.encode().split(b'|'), what.encode()) for on, what in json.loads(sys.argv[1])]
+since = 0
 pid, fd = pty.fork()
 if pid == 0:
     os.execv(sys.argv[2], sys.argv[2:])
@@ -25,16 +33,17 @@ while True:
     if not data:
         break
     out += data
-    if typed and any(word in out for word in (b'ready', b'$ ', b'[Y/n]')):
-        os.write(fd, typed)
-        typed = b''
+    if typed and any(word in out[since:] for word in typed[0][0]):
+        os.write(fd, typed.pop(0)[1])
+        since = len(out)
 sys.stdout.buffer.write(out)
 sys.stdout.flush()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
     let prepared = sandbox.command(args);
     let mut command = Command::new("python3");
-    command.args(["-c", program, typed]).arg(prepared.get_program()).args(prepared.get_args());
+    let typed = serde_json::to_string(typed).unwrap();
+    command.args(["-c", program, &typed]).arg(prepared.get_program()).args(prepared.get_args());
     command.current_dir(sandbox.repo()).env_clear().env("TERM", "xterm-256color").stdin(Stdio::null());
     command.envs(prepared.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = command.output().unwrap();

@@ -161,8 +161,10 @@ fn the_reference_of_the_command_line_is_that_of_its_help() {
     command.build();
     let mut text = format!(
         "# Command line\n\n<!-- Generated from the commands' own help; run `make golden`. -->\n\n{}\n\n\
-         Exit codes are on [a page of their own](exit-codes.md).\n",
-        command.get_about().unwrap()
+         Exit codes are on [a page of their own](exit-codes.md). Every command has these options:\n\n\
+         | argument | meaning |\n|---|---|\n{}",
+        command.get_about().unwrap(),
+        command.get_arguments().filter(|arg| arg.is_global_set()).map(argument).collect::<String>()
     );
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         let nested: Vec<&clap::Command> = sub.get_subcommands().filter(|one| one.get_name() != "help").collect();
@@ -181,7 +183,8 @@ fn command_section(prefix: &str, command: &clap::Command) -> String {
     let usage = command.clone().render_usage().to_string().replace("Usage: ", "");
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let mut text = format!("\n## {name}\n\n{about}.\n\n```text\n{usage}\n```\n");
-    let rows: Vec<String> = command.get_arguments().filter(|arg| arg.get_id() != "help").map(argument).collect();
+    let rows: Vec<String> =
+        command.get_arguments().filter(|arg| arg.get_id() != "help" && !arg.is_global_set()).map(argument).collect();
     if !rows.is_empty() {
         text.push_str(&format!("\n| argument | meaning |\n|---|---|\n{}", rows.concat()));
     }

@@ -34,6 +34,9 @@ pub fn rules(list: &str, entries: &[&str]) -> RuleSet {
 /// A small sandbox.
 pub fn resolved() -> Resolved {
     Resolved {
+        allow_learning: false,
+        allow_private: Vec::new(),
+        learning: None,
         name: None,
         config_from: None,
         image: Sourced::built_in(ImageSource::Reference("localhost/sandboxc-agent:1".to_owned())),

@@ -281,6 +281,8 @@ fn no_text_that_an_agent_can_shape_is_split_into_fields() {
         // conmon's format: it splits a container's output at line breaks itself.
         "runtime/ctrlog.rs",
         "runtime/netlog.rs",
+        "runtime/decisions.rs",
+        "runtime/live.rs",
         // A variable's name ends at its first `=`, as everywhere; lines of this host's `mounts.conf` are counted.
         "runtime/verify/compare.rs",
         "runtime/doctor/defaults.rs",

@@ -16,8 +16,6 @@ pub(super) enum Setting<T> {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(super) struct LockedSetting<T> {
-    /// The value.
     value: T,
-    /// True if the repo file may not choose another value. Default: false.
     locked: bool,
 }

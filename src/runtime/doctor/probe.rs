@@ -82,6 +82,7 @@ impl<'a> Probe<'a> {
                 stage: Stage::Running,
                 plans: Vec::new(),
                 entrance: None,
+                live: None,
             },
         )?;
         state.add_plan(&plan.names.hash)?;

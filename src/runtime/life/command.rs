@@ -16,7 +16,7 @@ use crate::runtime::fault::point;
 use crate::runtime::netlog::NetworkLog;
 use crate::runtime::output::Rotating;
 use crate::runtime::podman::Podman;
-use crate::runtime::registry::{Entrance, Stage};
+use crate::runtime::registry::{Changeable, Entrance, Stage};
 use crate::runtime::report::{Outcome, Report};
 use crate::runtime::session::Session;
 use crate::runtime::signals::Signals;
@@ -70,12 +70,15 @@ pub(super) fn execute(
         deadline: timeout.map(|timeout| begin + timeout),
         alarm: watched.map(|watched| watched.watch.raised()),
     };
-    started.state.run(Entrance {
-        container: started.agent.clone(),
-        working_dir: start.clone(),
-        env_file: started.given.env_file.clone(),
-        secrets: started.given.secrets,
-    });
+    started.state.run(
+        Entrance {
+            container: started.agent.clone(),
+            working_dir: start.clone(),
+            env_file: started.given.env_file.clone(),
+            secrets: started.given.secrets,
+        },
+        changeable(order, started),
+    );
     let ended = exec(started.podman, &request, signals);
     report.command_duration = Some(begin.elapsed().as_secs_f64());
     let hints = hints(order, started, ended.as_ref().ok().copied(), report);
@@ -111,6 +114,13 @@ pub(super) fn execute(
         report.limits_hit.insert("timeout".to_owned());
     }
     Ok(code)
+}
+
+/// What a change of the policy needs, if there is a router.
+fn changeable(order: &Order<'_>, started: &Started<'_>) -> Option<Changeable> {
+    started.plan.network.as_ref()?;
+    let allow_private = order.config.0.allow_private.clone();
+    Some(Changeable { volume: started.plan.names.router_files.clone(), allow_private })
 }
 
 fn outcome(ended: Ended) -> (Outcome, u8) {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::HostPattern;
+
 /// The stage of a session's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -47,6 +49,18 @@ pub struct Record {
     /// The way in, once the command may start.
     #[serde(default)]
     pub entrance: Option<Entrance>,
+    /// What a change of the policy needs; `None` without a router.
+    #[serde(default)]
+    pub live: Option<Changeable>,
+}
+
+/// A policy that can change while the session runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changeable {
+    /// podman's name of the volume with the router's file.
+    pub volume: String,
+    /// Hosts that the server file lets the repo open to private addresses.
+    pub allow_private: Vec<HostPattern>,
 }
 
 /// What a command needs to run beside the session's own.

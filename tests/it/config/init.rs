@@ -112,3 +112,46 @@ fn a_hostile_repo_is_neither_followed_nor_waited_for() {
     assert_eq!(run(&world, &["init"]).0, Some(0));
     assert!(!config(&world).contains("evil"), "{}", config(&world));
 }
+
+#[test]
+fn an_agents_preset_brings_an_image_with_its_program_and_the_schema_for_editors() {
+    let world = World::new();
+    let (code, _, said) = run(&world, &["init", "--preset", "claude", "--preset", "codex"]);
+    assert_eq!(code, Some(0), "{said}");
+    let text = config(&world);
+    assert!(text.starts_with("# yaml-language-server: $schema=sandbox.schema.json\n"), "{text}");
+    assert!(text.contains("# preset claude, codex\nimage: {containerfile: Containerfile}\n"), "{text}");
+    let read = |name: &str| fs::read_to_string(world.root().join("w/.sandboxc").join(name)).unwrap();
+    let containerfile = read("Containerfile");
+    for line in ["FROM ", "npm install --global @anthropic-ai/claude-code", "npm install --global @openai/codex"] {
+        assert!(containerfile.contains(line), "{containerfile}");
+    }
+    assert_eq!(read("sandbox.schema.json"), run(&world, &["schema", "repo"]).1);
+    assert_eq!(run(&world, &["validate"]).0, Some(0));
+    // One that exists is kept.
+    let world = World::new();
+    fs::write(world.root().join("w/.sandboxc/Containerfile"), "FROM localhost/mine:1\n").unwrap();
+    let (code, _, said) = run(&world, &["init", "--preset", "claude"]);
+    assert_eq!(code, Some(0), "{said}");
+    let kept = fs::read_to_string(world.root().join("w/.sandboxc/Containerfile")).unwrap();
+    assert_eq!(kept, "FROM localhost/mine:1\n");
+    // A forge needs none.
+    let world = World::new();
+    assert_eq!(run(&world, &["init", "--preset", "github"]).0, Some(0));
+    assert!(!world.root().join("w/.sandboxc/Containerfile").exists() && !config(&world).contains("image:"));
+}
+
+#[test]
+fn agent_without_a_config_names_the_command_that_writes_one() {
+    let world = World::new();
+    let (code, _, said) = run(&world, &["agent"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        said.contains("write one with `sandboxc init --preset NAME`; the agents are claude, codex, gemini, opencode"),
+        "{said}"
+    );
+    fs::create_dir_all(world.root().join("h/.claude")).unwrap();
+    let (_, _, said) = run(&world, &["agent"]);
+    assert!(said.contains("write one with `sandboxc init --preset claude`"), "{said}");
+    assert!(!world.root().join("w/.sandboxc/sandbox.yaml").exists(), "nothing asks without a terminal");
+}
