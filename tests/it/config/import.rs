@@ -42,7 +42,7 @@ network:
     let (code, _, said) = run(&world, &["import", "--write", "srt", "settings.json"]);
     assert_eq!(code, Some(2), "an existing config stays: {said}");
     // The lines for the server file are valid in this repo's entry.
-    let entry = server.replace("\n", "\n    ");
+    let entry = server.replace('\n', "\n    ");
     world.server(&format!("version: 1\nrepos:\n  w:\n    path: {}\n    {}\n", w.display(), entry.trim_end()));
     let (code, _, said) = run(&world, &["explain", "https://ads.parts.example/"]);
     assert_eq!(code, Some(1), "{said}");
