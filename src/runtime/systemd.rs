@@ -116,6 +116,12 @@ impl UserManager {
                 old.agent
             )));
         }
+        if let Some(old) = &old {
+            // After the command's end, systemd may still be stopping the rest. Without their units, nothing would remove the
+            // network and the volumes, and the next start would find the subnet taken. A unit that does not exist is stopped.
+            let services = old.services.iter().chain(old.native_services()).map(String::as_str);
+            systemctl(&["stop"].into_iter().chain(services).collect::<Vec<_>>())?;
+        }
         let beside = self.beside()?;
         output::tree(beside.path(), files, &Inside::default())?;
         let new = beside.path().join(session);

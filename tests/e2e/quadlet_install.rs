@@ -48,6 +48,22 @@ fn another_plan_takes_the_place_of_the_installed_one() {
     assert!(installed.gone(), "left: {}", installed.left());
 }
 
+/// The network of the old plan has the same subnet, so the new one could not start beside it.
+#[test]
+fn an_install_right_after_a_run_waits_for_what_is_still_stopping() {
+    let installed = Installed::new("q-soon", &repo("true"));
+    for command in ["sleep 1", "sleep 1; true", "true"] {
+        installed.run();
+        fs::write(installed.sandbox.repo().join(".sandboxc/sandbox.yaml"), repo(command)).unwrap();
+        fs::remove_dir_all(installed.sandbox.scratch("units")).unwrap();
+        assert_eq!(code(&installed.compile()), 0);
+        let output = installed.install();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        assert!(installed.run().status.success(), "{}", installed.left());
+    }
+    assert!(installed.gone(), "left: {}", installed.left());
+}
+
 /// Every file and its text.
 fn listing(dir: &std::path::Path) -> Vec<(PathBuf, String)> {
     let mut all = Vec::new();
