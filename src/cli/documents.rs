@@ -296,7 +296,9 @@ pub(super) struct LastRunOf {
 pub(super) struct UsedImage {
     /// The image's reference.
     pub image: String,
-    /// When it was created, in seconds since the epoch; null if it is missing.
+    /// Whether podman has it.
+    pub present: bool,
+    /// When it was created, in seconds since the epoch; null if it is missing or has no date, like the router's.
     pub created: Option<u64>,
 }
 

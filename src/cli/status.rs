@@ -94,7 +94,11 @@ impl About<'_> {
             installed.pods.iter().flat_map(|pod| &pod.containers).map(|container| container.image.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        let image = |name: &str| UsedImage { image: name.to_owned(), created: self.created.get(name).copied() };
+        let image = |name: &str| {
+            let created = self.created.get(name);
+            let dated = created.copied().filter(|seconds| *seconds > 0);
+            UsedImage { image: name.to_owned(), present: created.is_some(), created: dated }
+        };
         names.into_iter().map(image).collect()
     }
 
@@ -166,7 +170,11 @@ fn text(one: &InstalledSandbox, now: u64) -> String {
         }),
     ));
     for image in &one.images {
-        let age = image.created.map_or("missing".to_owned(), |at| format!("{} old", short(now.saturating_sub(at))));
+        let age = match (image.present, image.created) {
+            (false, _) => "missing".to_owned(),
+            (true, Some(at)) => format!("{} old", short(now.saturating_sub(at))),
+            (true, None) => "present".to_owned(),
+        };
         lines.push(("image", format!("{}, {age}", image.image)));
     }
     lines.push((

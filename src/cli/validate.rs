@@ -15,6 +15,7 @@ use crate::diagnostic::{Severity, render_json};
 use crate::runtime::{exit, systemd};
 use crate::shell;
 use crate::source::Sourced;
+use crate::visible::escaped;
 
 #[derive(Debug, Args)]
 pub(super) struct ValidateArgs {
@@ -121,7 +122,7 @@ fn hosts(resolved: &Resolved) -> String {
 fn command(words: &[Sourced<String>]) -> String {
     let text = shell::line(&words.iter().map(|word| word.value.clone()).collect::<Vec<_>>());
     match words.first() {
-        Some(first) => format!("{text}  ({})", first.from.short()),
+        Some(first) => format!("{}  ({})", escaped(&text), first.from.short()),
         None => "none; `run` needs one, and `agent` cannot start".to_owned(),
     }
 }

@@ -1,6 +1,5 @@
 //! What systemd knows about an installed sandbox: whether it runs, when it starts next, and how its last run ended.
 
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +16,7 @@ const MESSAGES: &str = "400";
 const STARTED: &str = "39f53479d3a045ac8e11786248231fbf";
 const SUCCEEDED: &str = "7ad2d189f7e94e70a38c781354912448";
 const FAILED: &str = "d9b373ed55a64feb8242e02dbe79a49c";
+const NOT_STARTED: &str = "be02cf6855d2428ba40df7e9d022f03d";
 
 /// The state of a sandbox's unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,10 +47,10 @@ impl LastRun {
     }
 }
 
-/// Asks systemd. A unit that has ended is forgotten sooner or later, so its journal is read, too.
+/// Asks systemd, and the journal about the last run, since systemd forgets a unit that has ended.
 pub fn state_of(units: &InstalledUnits) -> Result<UnitState, RuntimeError> {
-    let service = shown(&units.agent, &["ActiveState"])?;
-    let active = service.get("ActiveState").cloned().unwrap_or_default();
+    let output = systemctl(&["show", "--property=ActiveState", "--value", &units.agent])?;
+    let active = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let timer = units.native.iter().find(|unit| unit.strip_suffix(".timer").is_some());
     let next = match timer {
         Some(timer) => next_of(timer)?,
@@ -59,17 +59,19 @@ pub fn state_of(units: &InstalledUnits) -> Result<UnitState, RuntimeError> {
     Ok(UnitState { active, next, last: last_run(&units.agent) })
 }
 
-/// Properties of a unit, with points in time as `@SECONDS`.
-fn shown(unit: &str, properties: &[&str]) -> Result<BTreeMap<String, String>, RuntimeError> {
-    let asked = format!("--property={}", properties.join(","));
-    let output = systemctl(&["show", "--timestamp=unix", &asked, unit])?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(text.lines().filter_map(|line| line.split_once('=')).map(|(a, b)| (a.to_owned(), b.to_owned())).collect())
+/// A timer in the output of `systemctl list-timers`.
+#[derive(Deserialize)]
+struct Timer {
+    unit: String,
+    /// Millionths of a second since the epoch; nothing or 0 if it never elapses.
+    next: Option<u64>,
 }
 
 fn next_of(timer: &str) -> Result<Option<u64>, RuntimeError> {
-    let all = shown(timer, &["NextElapseUSecRealtime"])?;
-    Ok(all.get("NextElapseUSecRealtime").and_then(|text| text.strip_prefix('@')).and_then(|text| text.parse().ok()))
+    let output = systemctl(&["list-timers", "--all", "--output=json", timer])?;
+    let timers: Vec<Timer> = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let next = timers.into_iter().find(|one| one.unit == timer).and_then(|one| one.next);
+    Ok(next.map(|micros| micros / 1_000_000).filter(|seconds| *seconds > 0))
 }
 
 /// A line of `journalctl --output=json`. What an agent prints has another origin, so it cannot look like systemd's.
@@ -81,14 +83,38 @@ struct Message {
     at: String,
     #[serde(rename = "UNIT_RESULT", default)]
     result: Option<String>,
+    #[serde(rename = "JOB_RESULT", default)]
+    job: Option<String>,
+    #[serde(rename = "PODMAN_EVENT", default)]
+    event: Option<String>,
+    #[serde(rename = "PODMAN_EXIT_CODE", default)]
+    exit_code: Option<String>,
 }
 
-/// The last run, from systemd's own messages about the unit.
+impl Message {
+    /// systemd's word for how a run ended, if this is about its end. systemd itself reports a success only while it debugs.
+    fn end(&self) -> Option<String> {
+        match (self.id.as_str(), self.event.as_deref()) {
+            (FAILED, _) => Some(self.result.clone().unwrap_or_else(|| "failed".to_owned())),
+            (SUCCEEDED, _) => Some("success".to_owned()),
+            // A unit that it requires, such as the router, failed.
+            (NOT_STARTED, _) => self.job.clone().filter(|job| job == "dependency"),
+            (_, Some("died")) => {
+                let success = self.exit_code.as_deref().is_none_or(|code| code == "0");
+                Some(if success { "success" } else { "exit-code" }.to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The last run, from systemd's messages about the unit and podman's events in it.
 fn last_run(unit: &str) -> Option<LastRun> {
     let mut command = Command::new("journalctl");
-    // `_COMM` is the kernel's word, not the sender's.
-    command.args(["--user", "--quiet", "--output=json", "--reverse", "--lines", MESSAGES, "_COMM=systemd"]);
-    command.arg(format!("USER_UNIT={unit}"));
+    command.args(["--user", "--quiet", "--output=json", "--reverse", "--lines", MESSAGES]);
+    // The journal adds what begins with `_` itself.
+    command.args(["_COMM=systemd", &format!("USER_UNIT={unit}"), "+"]);
+    command.args(["_COMM=podman", "PODMAN_EVENT=died", &format!("_SYSTEMD_USER_UNIT={unit}")]);
     let call = Call { what: "journalctl", most: Duration::from_secs(30), signals: None };
     let output = run(command, None, call, RuntimeError::io("running journalctl")).ok()?;
     newest(&String::from_utf8_lossy(&output.stdout))
@@ -98,14 +124,10 @@ fn last_run(unit: &str) -> Option<LastRun> {
 fn newest(messages: &str) -> Option<LastRun> {
     let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
     let seconds = |message: &Message| message.at.parse::<u64>().ok().map(|at| at / 1_000_000);
-    let end = messages.find(|message| message.id == SUCCEEDED || message.id == FAILED)?;
-    let result = match end.result.clone() {
-        Some(result) if end.id == FAILED => result,
-        _ if end.id == FAILED => "failed".to_owned(),
-        _ => "success".to_owned(),
-    };
-    // Without a start before the previous end, the unit failed before it was active.
-    let start = messages.find(|message| [STARTED, SUCCEEDED, FAILED].contains(&message.id.as_str()));
+    let (result, end) = messages.find_map(|message| Some((message.end()?, message)))?;
+    // Without a start before the previous end, the unit failed before it was active. A failure follows podman's event of
+    // the same run.
+    let start = messages.find(|message| message.id == STARTED || (message.end().is_some() && message.event.is_none()));
     let started = start.filter(|start| start.id == STARTED).as_ref().and_then(seconds);
     Some(LastRun { result, started, ended: seconds(&end)? })
 }
@@ -136,5 +158,13 @@ mod tests {
         let early = [failed, line(SUCCEEDED, 40, ""), line(STARTED, 30, "")].concat();
         assert_eq!(newest(&early).and_then(|run| run.duration()), None);
         assert_eq!(newest(noise), None);
+        // systemd is silent about a success, but podman is not.
+        let died = |code: &str| line("", 95, &format!(",\"PODMAN_EVENT\":\"died\",\"PODMAN_EXIT_CODE\":\"{code}\""));
+        let success = [died("0"), line(STARTED, 80, ""), two].concat();
+        assert_eq!(newest(&success), Some(LastRun { result: "success".to_owned(), started: Some(80), ended: 95 }));
+        let blocked = [line(NOT_STARTED, 99, ",\"JOB_RESULT\":\"dependency\""), success].concat();
+        assert_eq!(newest(&blocked), Some(LastRun { result: "dependency".to_owned(), started: None, ended: 99 }));
+        let failure = [line(FAILED, 96, ",\"UNIT_RESULT\":\"exit-code\""), died("3"), line(STARTED, 80, "")].concat();
+        assert_eq!(newest(&failure), Some(LastRun { result: "exit-code".to_owned(), started: Some(80), ended: 96 }));
     }
 }
