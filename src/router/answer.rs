@@ -11,6 +11,10 @@ use crate::policy::Reason;
 pub(super) enum Lost {
     /// The connection ended before the first byte of a response.
     Unread,
+    /// The host has not looked at the request (RFC 9113 8.7), so it may be sent again.
+    Untouched,
+    /// The host requires HTTP/1.1 for the request (`HTTP_1_1_REQUIRED`, RFC 9113 7).
+    OneRequired,
     /// Nothing has been sent to the client yet.
     Refused(Refusal),
     /// Something has been sent to the client.

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::credential::{Api, ApiAnswer, ApiRequest};
 use super::http1::{Body, BodyError, read_answer, request_head};
 use super::message::{Length, Piece, Request, values};
-use super::upstream::{Host, Plain, Target, Upstream};
+use super::upstream::{Host, Plain, Target, Upstream, Wish};
 use super::worker::Worker;
 use crate::policy::{HostName, Verdict};
 
@@ -36,7 +36,7 @@ impl Asker {
         // Never shared with a request of the agent.
         let credentials = vec!["(the router's own)".to_owned()];
         let target = Target { host: Host::Name(name), port, private, tls: true, credentials };
-        let connected = self.0.dialer.connect(&live, &target, false, true).await;
+        let connected = self.0.dialer.connect(&live, &target, Wish::One, true).await;
         let connection = connected.map_err(|unreached| match unreached.said.is_empty() {
             true => unreached.reason.text().to_owned(),
             false => unreached.said,

@@ -150,7 +150,7 @@ impl Exchange<'_> {
     }
 
     /// An interim response, cleared of credentials.
-    fn clean(&self, mut answer: Answer) -> Answer {
+    pub(super) fn clean(&self, mut answer: Answer) -> Answer {
         if let Some(replacer) = self.clear {
             clear_head(&mut answer, replacer);
         }

@@ -10,7 +10,7 @@ use super::message::{Answer, Length, Piece, Request};
 use super::push::Resumed;
 use super::refusal::{self, Refusal};
 use super::settle::{self, Ready};
-use super::upstream::{Plain, Unreached, Upstream};
+use super::upstream::{Plain, Unreached, Upstream, Wish};
 use super::worker::{Scene, Worker};
 use crate::policy::Reason;
 
@@ -94,15 +94,20 @@ async fn send(
     up: &mut impl Up,
     down: &mut impl Down,
 ) -> Result<End, Refusal> {
-    let Ready { target, body, clear, whole, .. } = ready;
-    let _held = whole;
-    let grpc = place.two && super::message::values(&request.headers, "content-type").any(is_grpc);
+    let Ready { target, body, clear, whole: held, .. } = ready;
+    let _held = held;
+    let mut wish = match place.two {
+        true if super::message::values(&request.headers, "content-type").any(is_grpc) => Wish::Two,
+        true => Wish::Either,
+        false => Wish::One,
+    };
     // A request that changes nothing and has no body may be sent twice, since its connection may have been closed when
     // it was sent.
+    let whole = request.length == Length::None || body.is_some();
     let safe = matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS") && request.length == Length::None;
     let mut fresh = false;
     loop {
-        let connected = worker.dialer.connect(live, &target, grpc, fresh).await;
+        let connected = worker.dialer.connect(live, &target, wish, fresh).await;
         let connection = connected.map_err(|unreached| unreachable(unreached, entry))?;
         let exchange = Exchange { live, request, target: &target, body: body.as_ref(), clear: clear.as_ref() };
         let outcome = match connection {
@@ -124,13 +129,34 @@ async fn send(
             }
             Upstream::Multi(multi) => {
                 entry.upstream = multi.address.to_string();
-                h2::client::exchange(&exchange, multi, entry, up, down).await
+                match h2::client::exchange(&exchange, multi, entry, up, down).await {
+                    Err(Lost::OneRequired) if whole && wish == Wish::Either => {
+                        worker.dialer.needs_one(&target.host);
+                        wish = Wish::One;
+                        continue;
+                    }
+                    Err(Lost::Untouched) if whole && !fresh => {
+                        fresh = true;
+                        continue;
+                    }
+                    Err(Lost::Unread) if safe && !fresh => {
+                        fresh = true;
+                        continue;
+                    }
+                    other => other,
+                }
             }
         };
+        let refused = |said: &str| Err(Refusal::new(Reason::UpstreamFailed).says(said.to_owned()));
         return match outcome {
             Ok(_) => Ok(End::Answered),
-            Err(Lost::Unread) => Err(Refusal::new(Reason::UpstreamFailed)
-                .says("the host ended the connection without an answer; try again later".to_owned())),
+            Err(Lost::Unread | Lost::Untouched) => {
+                refused("the host ended the connection without an answer; try again later")
+            }
+            Err(Lost::OneRequired) => {
+                worker.dialer.needs_one(&target.host);
+                refused("the host requires HTTP/1.1 for this request; try again")
+            }
             Err(Lost::Refused(refusal)) => Err(refusal),
             Err(Lost::Broken) => Ok(End::Broken),
         };

@@ -37,6 +37,13 @@ pub(super) enum Stream {
     Upstream(Box<client::TlsStream<Rewind>>),
 }
 
+impl Stream {
+    /// Whether the host chose HTTP/2 in the handshake (RFC 7301).
+    pub(super) fn speaks_two(&self) -> bool {
+        matches!(self, Self::Upstream(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2"))
+    }
+}
+
 /// TCP of which some bytes have already been read and are read again.
 #[derive(Debug)]
 pub(super) struct Rewind {

@@ -40,17 +40,28 @@ pub fn servers(mint: Arc<Mint>) -> Result<[Arc<ServerConfig>; 2], String> {
     Ok([Arc::new(config), Arc::new(one)])
 }
 
-/// The configuration for hosts: for HTTP/1.1, and for HTTP/2.
-pub fn clients(roots: RootCertStore) -> Result<[Arc<ClientConfig>; 2], String> {
-    let roots = Arc::new(roots);
-    let one = |protocol: &[u8]| {
-        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|error| error.to_string())?;
-        let mut config = builder.with_root_certificates(Arc::clone(&roots)).with_no_client_auth();
-        config.alpn_protocols = vec![protocol.to_vec()];
-        Ok::<_, String>(Arc::new(config))
+/// The configurations for hosts, by the versions of HTTP that they offer.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// HTTP/1.1.
+    pub one: Arc<ClientConfig>,
+    /// HTTP/2, or else HTTP/1.1.
+    pub either: Arc<ClientConfig>,
+    /// HTTP/2.
+    pub two: Arc<ClientConfig>,
+}
+
+/// The configurations for hosts.
+pub fn clients(roots: RootCertStore) -> Result<Clients, String> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| error.to_string())?;
+    let config = builder.with_root_certificates(roots).with_no_client_auth();
+    let offering = |protocols: &[&[u8]]| {
+        let mut config = config.clone();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        Arc::new(config)
     };
-    Ok([one(b"http/1.1")?, one(b"h2")?])
+    Ok(Clients { one: offering(&[b"http/1.1"]), either: offering(&[b"h2", b"http/1.1"]), two: offering(&[b"h2"]) })
 }
 
 /// The certificates of a PEM text.

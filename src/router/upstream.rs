@@ -1,16 +1,22 @@
 //! Connections to hosts: dialed by the checked name at the checked address, and only reused for the same host and the
 //! same credentials.
 
+mod multi;
+mod target;
+
+pub(super) use multi::{Multi, SharedConnections};
+pub(super) use target::{Host, Target, Unreached};
+
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use rustls::AlertDescription;
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, ClientConfig};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
@@ -19,7 +25,8 @@ use super::dns::ResolveError;
 use super::http1::{Reader, Writer};
 use super::live::Live;
 use super::stream::{Handle, Rewind, Stream};
-use crate::policy::{HostName, Reason};
+use super::tls::Clients;
+use crate::policy::Reason;
 
 /// How long a host may take to accept a connection, and to finish its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,43 +41,6 @@ const KEPT: Duration = Duration::from_secs(4);
 const KEPT_FOR_ONE: usize = 512;
 const KEPT_IN_ALL: usize = 1024;
 
-/// The destination of a connection.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Host {
-    Name(HostName),
-    Address(Ipv4Addr),
-}
-
-impl Host {
-    pub(super) fn text(&self) -> String {
-        match self {
-            Self::Name(name) => name.to_string(),
-            Self::Address(address) => address.to_string(),
-        }
-    }
-}
-
-/// What a connection may be used for. Two requests only share one if all of it is equal.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Target {
-    pub(super) host: Host,
-    pub(super) port: u16,
-    pub(super) private: bool,
-    pub(super) tls: bool,
-    /// The names of the credentials that were inserted.
-    pub(super) credentials: Vec<String>,
-}
-
-/// Why there is no connection.
-#[derive(Clone, Debug)]
-pub(super) struct Unreached {
-    pub(super) reason: Reason,
-    /// A more specific hint than the reason's own.
-    pub(super) said: String,
-    /// The address that was dialed without success.
-    pub(super) tried: String,
-}
-
 /// A connection with HTTP/1.1.
 #[derive(Debug)]
 pub(super) struct Plain {
@@ -81,15 +51,31 @@ pub(super) struct Plain {
     pub(super) reused: bool,
 }
 
-/// A connection with HTTP/2.
-pub(super) struct Multi {
-    pub(super) send: h2::client::SendRequest<Bytes>,
-    pub(super) address: SocketAddr,
-}
-
 pub(super) enum Upstream {
     Plain(Box<Plain>),
     Multi(Multi),
+}
+
+/// Which version of HTTP a request asks a host for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// HTTP/1.1, as its client uses; HTTP/2 if the host supports nothing else.
+    One,
+    /// HTTP/2, as its client uses, or else HTTP/1.1.
+    Either,
+    /// HTTP/2 only, which gRPC needs.
+    Two,
+}
+
+/// What is known about a host's versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// It does not choose HTTP/2, or refuses requests with it.
+    One,
+    /// It chooses HTTP/2.
+    Two,
+    /// It supports nothing but HTTP/2.
+    TwoOnly,
 }
 
 struct Kept {
@@ -99,11 +85,10 @@ struct Kept {
 
 /// A thread's connections to hosts.
 pub(super) struct Dialer {
-    tls: [Arc<ClientConfig>; 2],
+    tls: Clients,
     kept: RefCell<HashMap<Target, Vec<Kept>>>,
-    multi: RefCell<HashMap<Target, (h2::client::SendRequest<Bytes>, SocketAddr)>>,
-    /// Hosts that turned out to support only HTTP/2.
-    modern: RefCell<HashSet<Host>>,
+    shared: SharedConnections,
+    known: RefCell<HashMap<Host, Known>>,
 }
 
 /// Dials a host, at addresses that the guard permits.
@@ -161,102 +146,124 @@ async fn addresses(live: &Live, host: &Host, private: bool) -> Result<Vec<Ipv4Ad
 }
 
 impl Dialer {
-    pub(super) fn new(tls: [Arc<ClientConfig>; 2]) -> Self {
-        Self { tls, kept: RefCell::default(), multi: RefCell::default(), modern: RefCell::default() }
+    pub(super) fn new(tls: Clients) -> Self {
+        Self { tls, kept: RefCell::default(), shared: SharedConnections::default(), known: RefCell::default() }
     }
 
-    /// A connection for a request: a kept one that is still idle, or a new one.
+    fn known(&self, host: &Host) -> Option<Known> {
+        self.known.try_borrow().ok()?.get(host).copied()
+    }
+
+    fn learn(&self, host: &Host, what: Known) {
+        if let Ok(mut known) = self.known.try_borrow_mut() {
+            if known.len() >= KEPT_IN_ALL && !known.contains_key(host) {
+                known.clear();
+            }
+            known.insert(host.clone(), what);
+        }
+    }
+
+    /// The host has refused a request with HTTP/2 (`HTTP_1_1_REQUIRED`, RFC 9113 7).
+    pub(super) fn needs_one(&self, host: &Host) {
+        self.learn(host, Known::One);
+    }
+
+    /// A connection for a request: one that is already open and may serve it, or a new one.
     pub(super) async fn connect(
         &self,
         live: &Live,
         target: &Target,
-        multi: bool,
+        asked: Wish,
         fresh: bool,
     ) -> Result<Upstream, Unreached> {
-        let multi = multi || self.modern.try_borrow().is_ok_and(|modern| modern.contains(&target.host));
-        if multi && target.tls {
-            return self.connect_multi(live, target).await.map(Upstream::Multi);
-        }
-        if !fresh && let Some(kept) = self.reuse(target) {
-            return Ok(Upstream::Plain(Box::new(kept)));
-        }
-        let (tcp, address) = dial(live, &target.host, target.port, target.private).await?;
-        let stream = if target.tls {
-            match self.handshake(tcp, target, 0, address).await {
-                Ok(stream) => stream,
-                Err(Handshake::OtherProtocol) => {
-                    if let Ok(mut modern) = self.modern.try_borrow_mut() {
-                        if modern.len() >= KEPT_IN_ALL {
-                            modern.clear();
-                        }
-                        modern.insert(target.host.clone());
-                    }
-                    return self.connect_multi(live, target).await.map(Upstream::Multi);
+        loop {
+            let wish = match (asked, self.known(&target.host)) {
+                _ if !target.tls => Wish::One,
+                (Wish::One | Wish::Either, Some(Known::TwoOnly)) => Wish::Two,
+                (Wish::Either, Some(Known::One)) => Wish::One,
+                (asked, _) => asked,
+            };
+            if wish == Wish::One {
+                if !fresh && let Some(kept) = self.reuse(target) {
+                    return Ok(Upstream::Plain(Box::new(kept)));
                 }
-                Err(Handshake::Failed(unreached)) => return Err(unreached),
+                return self.open(live, target, wish).await;
+            }
+            if !fresh && let Some(multi) = self.shared.take(target).await {
+                return Ok(Upstream::Multi(multi));
+            }
+            // Requests that arrive together wait for one new connection, and share what becomes of it.
+            match self.shared.opening(target) {
+                Some(mut opening) if !fresh => opening.ended().await?,
+                _ => {
+                    let opening = self.shared.begin(target);
+                    let opened = self.open(live, target, wish).await;
+                    opening.end(opened.as_ref().map(|_| ()).map_err(Clone::clone));
+                    return opened;
+                }
+            }
+        }
+    }
+
+    async fn open(&self, live: &Live, target: &Target, wish: Wish) -> Result<Upstream, Unreached> {
+        let (tcp, address) = dial(live, &target.host, target.port, target.private).await?;
+        let failed = |said: &str| Unreached {
+            reason: Reason::UpstreamFailed,
+            said: said.to_owned(),
+            tried: address.to_string(),
+        };
+        let stream = if target.tls {
+            match (self.handshake(tcp, target, wish, address).await, wish) {
+                (Ok(stream), _) => stream,
+                (Err(Handshake::Failed(unreached)), _) => return Err(unreached),
+                (Err(Handshake::OtherProtocol), Wish::One) => {
+                    self.learn(&target.host, Known::TwoOnly);
+                    return Box::pin(self.open(live, target, Wish::Two)).await;
+                }
+                (Err(Handshake::OtherProtocol), Wish::Two) => {
+                    return Err(failed("the host does not support HTTP/2, which gRPC needs"));
+                }
+                (Err(Handshake::OtherProtocol), Wish::Either) => {
+                    return Err(failed("the host supports neither HTTP/1.1 nor HTTP/2"));
+                }
             }
         } else {
             Stream::Plain(Rewind::new(Bytes::new(), tcp))
         };
+        if stream.speaks_two() {
+            if self.known(&target.host) != Some(Known::TwoOnly) {
+                self.learn(&target.host, Known::Two);
+            }
+            let opened = timeout(PATIENCE, self.shared.add(stream, target, address)).await;
+            return opened
+                .ok()
+                .flatten()
+                .map(Upstream::Multi)
+                .ok_or_else(|| failed("the host does not support HTTP/2"));
+        }
+        if wish == Wish::Either {
+            self.learn(&target.host, Known::One);
+        }
         let handle = Handle::new(stream);
         let silence = live.file.limits.silence();
         let reader = Reader::new(handle.clone(), BytesMut::new(), silence);
         Ok(Upstream::Plain(Box::new(Plain { reader, writer: Writer::new(handle, silence), address, reused: false })))
     }
 
-    async fn connect_multi(&self, live: &Live, target: &Target) -> Result<Multi, Unreached> {
-        let known = self.multi.try_borrow().ok().and_then(|all| all.get(target).cloned());
-        if let Some((send, address)) = known
-            && let Ok(send) = send.ready().await
-        {
-            return Ok(Multi { send, address });
-        }
-        let (tcp, address) = dial(live, &target.host, target.port, target.private).await?;
-        let failed = |reason: Reason, said: String| Unreached { reason, said, tried: address.to_string() };
-        let stream = match self.handshake(tcp, target, 1, address).await {
-            Ok(stream) => stream,
-            Err(Handshake::OtherProtocol) => {
-                return Err(failed(
-                    Reason::UpstreamFailed,
-                    "the host does not support HTTP/2, which gRPC needs".to_owned(),
-                ));
-            }
-            Err(Handshake::Failed(unreached)) => return Err(unreached),
-        };
-        let mut builder = h2::client::Builder::new();
-        builder.initial_window_size(256 << 10).initial_connection_window_size(1 << 20).max_header_list_size(256 << 10);
-        builder.enable_push(false).max_send_buffer_size(64 << 10);
-        let shaken = timeout(PATIENCE, builder.handshake(stream)).await;
-        let Ok(Ok((send, connection))) = shaken else {
-            return Err(failed(Reason::UpstreamFailed, "the host does not support HTTP/2".to_owned()));
-        };
-        tokio::task::spawn_local(async move {
-            // The requests on it show what went wrong.
-            let _ = connection.await;
-        });
-        if let Ok(mut all) = self.multi.try_borrow_mut() {
-            if all.len() >= KEPT_IN_ALL {
-                all.clear();
-            }
-            all.insert(target.clone(), (send.clone(), address));
-        }
-        match send.ready().await {
-            Ok(send) => Ok(Multi { send, address }),
-            Err(error) => Err(failed(Reason::UpstreamFailed, error.to_string())),
-        }
-    }
-
     async fn handshake(
         &self,
         tcp: TcpStream,
         target: &Target,
-        which: usize,
+        wish: Wish,
         address: SocketAddr,
     ) -> Result<Stream, Handshake> {
         let failed =
             |reason: Reason, said: String| Handshake::Failed(Unreached { reason, said, tried: address.to_string() });
-        let [one, two] = &self.tls;
-        let config = if which == 0 { one } else { two };
+        let config = match wish {
+            Wish::One => &self.tls.one,
+            Wish::Either => &self.tls.either,
+            Wish::Two => &self.tls.two,
+        };
         let name = match &target.host {
             Host::Name(name) => ServerName::try_from(name.to_string()).ok(),
             Host::Address(address) => Some(ServerName::from(IpAddr::V4(*address))),
@@ -270,7 +277,7 @@ impl Dialer {
                 let protocol = stream.get_ref().1.alpn_protocol();
                 // A host without ALPN uses HTTP/1.1 (RFC 7301 3.2); rustls refuses one that selects a protocol that was
                 // not offered.
-                if which == 1 && protocol != Some(b"h2") {
+                if wish == Wish::Two && protocol != Some(b"h2") {
                     return Err(Handshake::OtherProtocol);
                 }
                 return Ok(Stream::Upstream(Box::new(stream)));
@@ -326,6 +333,7 @@ impl Dialer {
             }
             kept.retain(|_, list| !list.is_empty());
         }
+        self.shared.sweep();
     }
 
     /// Closes all connections, because the policy has changed.
@@ -333,9 +341,7 @@ impl Dialer {
         if let Ok(mut kept) = self.kept.try_borrow_mut() {
             kept.clear();
         }
-        if let Ok(mut multi) = self.multi.try_borrow_mut() {
-            multi.clear();
-        }
+        self.shared.forget();
     }
 }
 

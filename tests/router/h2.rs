@@ -94,6 +94,26 @@ impl H2 {
         self.answer_from(stream, String::new())
     }
 
+    /// The statuses of all heads on a stream, until it ends.
+    pub fn heads(&mut self, stream: u32) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some((kind, flags, of, payload)) = self.next() {
+            if of == stream && kind == HEADERS {
+                all.push(frames::status(&payload));
+            }
+            if of == stream && flags & END_STREAM != 0 {
+                break;
+            }
+        }
+        all
+    }
+
+    /// Reads until so many heads have come on any streams; returns how many have this status.
+    pub fn count_of(&mut self, status: &str, heads: usize) -> usize {
+        let all = std::iter::from_fn(|| self.next()).filter(|(kind, ..)| *kind == HEADERS).take(heads);
+        all.filter(|(_, _, _, payload)| frames::status(payload) == status).count()
+    }
+
     /// The same where the head has been read.
     fn answer_from(&mut self, stream: u32, status: String) -> Answer {
         let mut answer = Answer { status, body: String::new(), trailers: Vec::new(), whole: false };

@@ -196,7 +196,8 @@ class Https:
         for kind in ("good", "wrong", "untrusted"):
             contexts[kind] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             contexts[kind].load_cert_chain(os.path.join(directory, kind + ".pem"))
-            contexts[kind].set_alpn_protocols(["h2", "http/1.1"])
+            # HTTP/2 only for those who offer nothing else: it knows nothing but gRPC.
+            contexts[kind].set_alpn_protocols(["http/1.1", "h2"])
 
         def choose(sock, name, _):
             sock.context = contexts.get((name or "").split(".")[0], contexts["good"])

@@ -1,8 +1,13 @@
-//! Hosts that use HTTP/2: for gRPC, and those that support nothing else.
+//! Hosts that use HTTP/2: for clients that use it too, for gRPC, and those that support nothing else.
+
+use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 
 use bytes::Bytes;
+use h2::client::ResponseFuture;
 use http::uri::Uri;
-use http::{Method, Request as Head, Version};
+use http::{Method, Request as Head, Response, Version};
 use tokio::time::timeout;
 
 use super::{fields, headers, receive, send};
@@ -31,7 +36,7 @@ pub(in crate::router) async fn exchange(
     let bare = exchange.body.is_none() && !streams;
     let head =
         head(exchange).ok_or_else(|| failed("the request's target contains bytes that HTTP/2 does not permit"))?;
-    let Ok((response, mut stream)) = connection.send.send_request(head, bare) else { return Err(Lost::Unread) };
+    let Ok((response, mut stream)) = connection.send.send_request(head, bare) else { return Err(Lost::Untouched) };
     if streams && request.expects {
         down.invite().await.map_err(|_| Lost::Refused(Refusal::bad_request(400)))?;
     }
@@ -67,10 +72,18 @@ pub(in crate::router) async fn exchange(
         }
     };
     let download = async {
-        let response = match timeout(silence, response).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(failed(&format!("the host reset the request: {error}"))),
-            Err(_) => return Err(Lost::Refused(Refusal::new(Reason::UpstreamTimeout))),
+        let mut response = response;
+        let response = loop {
+            match timeout(silence, coming(&mut response)).await {
+                Ok(Ok(Coming::Final(response))) => break response,
+                Ok(Ok(Coming::Interim(interim))) => {
+                    let Some(answer) = interim_answer(&interim) else { continue };
+                    started = true;
+                    down.interim(&exchange.clean(answer)).await.map_err(|_| Lost::Broken)?;
+                }
+                Ok(Err(error)) => return Err(lost(&error)),
+                Err(_) => return Err(Lost::Refused(Refusal::new(Reason::UpstreamTimeout))),
+            }
         };
         let (head, mut stream) = response.into_parts();
         let mut answer = read(&head, &request.method, stream.is_end_stream())
@@ -94,8 +107,45 @@ pub(in crate::router) async fn exchange(
         Ok(Outcome::Ended)
     };
     match both(upload, download).await.0 {
-        Err(Lost::Refused(_)) if started => Err(Lost::Broken),
+        Err(Lost::Refused(_) | Lost::Unread | Lost::Untouched | Lost::OneRequired) if started => Err(Lost::Broken),
         result => result,
+    }
+}
+
+/// What a host sends before the body of its response.
+enum Coming {
+    Interim(Response<()>),
+    Final(Response<h2::RecvStream>),
+}
+
+async fn coming(response: &mut ResponseFuture) -> Result<Coming, h2::Error> {
+    poll_fn(|cx| {
+        // Interim responses come first.
+        if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
+            return Poll::Ready(interim.map(Coming::Interim));
+        }
+        Pin::new(&mut *response).poll(cx).map_ok(Coming::Final)
+    })
+    .await
+}
+
+/// An interim response for the client. The router has already invited the client's body, so 100 says nothing new.
+fn interim_answer(interim: &Response<()>) -> Option<Answer> {
+    let status = interim.status().as_u16();
+    let mut headers = fields(interim.headers());
+    strip_hop(&mut headers);
+    let reason = interim.status().canonical_reason().unwrap_or_default().as_bytes().to_vec();
+    (status != 100).then_some(Answer { status, reason, headers, length: Length::None, bodiless: true })
+}
+
+/// Why there is no response (RFC 9113 7, 8.7).
+fn lost(error: &h2::Error) -> Lost {
+    match error.reason() {
+        Some(h2::Reason::HTTP_1_1_REQUIRED) => Lost::OneRequired,
+        Some(h2::Reason::REFUSED_STREAM) => Lost::Untouched,
+        Some(h2::Reason::NO_ERROR) if error.is_go_away() => Lost::Untouched,
+        _ if error.is_io() => Lost::Unread,
+        _ => Lost::Refused(Refusal::new(Reason::UpstreamFailed).says(format!("the host reset the request: {error}"))),
     }
 }
 
