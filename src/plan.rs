@@ -193,7 +193,8 @@ pub fn plan(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
         Keeper::Runner(dir) => pod::Handover::Directory(trust::handover_dir(dir)),
         Keeper::Applier | Keeper::Service(_) => pod::Handover::Volume(names.handover.clone()),
     };
-    let (router, agent_pod) = pod::pods(resolved, &agent, &names, network.as_ref(), materials.as_ref(), handover);
+    let starter = (handover, matches!(keeper, Keeper::Service(_)));
+    let (router, agent_pod) = pod::pods(resolved, &agent, &names, network.as_ref(), materials.as_ref(), starter);
     Ok(Plan {
         format_version: FORMAT_VERSION,
         session: session.to_owned(),

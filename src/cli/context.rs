@@ -174,7 +174,9 @@ impl Context {
     pub(super) fn resolve_with_secrets(&self, args: &ConfigArgs) -> Result<(Resolved, SecretValues), Failure> {
         let (resolved, sources) = self.resolved(args, true)?;
         let values = self.secrets(args, &resolved, &sources)?;
-        Ok((with_router(resolved)?, values))
+        // Where nothing is sandboxed, the runner starts no router.
+        let resolved = if resolved.sandbox_enabled.value { with_router(resolved)? } else { resolved };
+        Ok((resolved, values))
     }
 
     /// Reads the values of all secrets of a config. `sources` holds the files of the config.
@@ -306,9 +308,9 @@ pub(super) fn frozen(repo_dir: &Path, name: &str) -> Result<Frozen, Failure> {
 /// How many differing files are named.
 const MOST_NAMED: usize = 10;
 
-/// The hash of the router's program is an input of the plan. Where nothing is sandboxed, nobody asks for it.
+/// The hash of the router's program is an input of the plan.
 pub(super) fn with_router(mut resolved: Resolved) -> Result<Resolved, Failure> {
-    if resolved.router_image.from == Place::built_in() && resolved.sandbox_enabled.value {
+    if resolved.router_image.from == Place::built_in() {
         resolved.router_image.value = RouterImage::find()?.reference();
     }
     Ok(resolved)

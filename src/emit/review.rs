@@ -344,6 +344,7 @@ fn mount(mount: &Mount) -> String {
         Source::Files { set, file: None } => format!("{}/ of these files", set.dir()),
         Source::Host(path) | Source::StandIn { path, stand: _ } => path.display().to_string(),
         Source::Volume(volume) => format!("volume {volume}"),
+        Source::Program(image) => format!("the program in {image}"),
         Source::Handover(Handover::Directory(dir)) => dir.display().to_string(),
         Source::Handover(Handover::Volume(_)) => "a place where router and forwarder meet".to_owned(),
         Source::Memory(bytes) => format!("{bytes} bytes of memory"),

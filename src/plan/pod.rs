@@ -5,6 +5,7 @@
 
 mod held;
 mod make;
+mod mounts;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,6 +17,7 @@ use super::Names;
 use crate::config::{ImageSource, ResourceLimits, Stand};
 use crate::source::{Place, Sourced};
 
+pub use make::EXECUTE;
 pub(super) use make::{capabilities_of, pods};
 
 /// Where our files are mounted in router, gate and forwarder.
@@ -263,6 +265,8 @@ pub enum Source {
     Volume(String),
     /// A private tmpfs of this many bytes.
     Memory(u64),
+    /// sandboxc's own program, alone in the image with this reference.
+    Program(String),
     /// Where the forwarder hands its sockets to the router: a directory in memory that nobody else mounts, or a volume.
     Handover(Handover),
     /// Materials.
@@ -279,7 +283,12 @@ impl Source {
     pub fn host(&self) -> Option<&Path> {
         match self {
             Self::Host(path) | Self::StandIn { path, stand: _ } => Some(path),
-            Self::Files { .. } | Self::Volume(_) | Self::Memory(_) | Self::Handover(_) | Self::Material { .. } => None,
+            Self::Files { .. }
+            | Self::Volume(_)
+            | Self::Memory(_)
+            | Self::Program(_)
+            | Self::Handover(_)
+            | Self::Material { .. } => None,
         }
     }
 }

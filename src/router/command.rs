@@ -1,5 +1,7 @@
 //! The command line: one mode for each container, and modes for checks from outside.
 
+use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,13 +17,24 @@ const USAGE: &str = "usage: sandboxc-router router [POLICY.JSON SECRETS [SOCKET]
        sandboxc-router listening [POD.JSON]                  ends well once the forwarder listens
        sandboxc-router routes                                prints the IPv4 and IPv6 routes of where it runs
        sandboxc-router resolve SERVER NAME                   prints the IPv4 addresses of a name, a line each
+       sandboxc-router exec COMMAND [ARGUMENT]...            becomes the command; ends with 127 or 126 if it cannot
        sandboxc-router version";
+
+/// What a shell ends with if a command does not exist, and if it cannot be executed.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
 
 /// How long `ready` waits.
 const READY: Duration = Duration::from_secs(10);
 
 /// Runs the mode in the arguments, and returns the exit code.
 pub fn main() -> u8 {
+    let mut words = std::env::args_os().skip(1);
+    let mode = words.next().unwrap_or_default();
+    if mode == "exec" {
+        // Before anything changes how this process treats signals, which the command would inherit.
+        return become_command(&words.collect::<Vec<_>>());
+    }
     let early = match Early::install() {
         Ok(early) => early,
         Err(error) => {
@@ -29,8 +42,6 @@ pub fn main() -> u8 {
             return 1;
         }
     };
-    let mut words = std::env::args_os().skip(1);
-    let mode = words.next().unwrap_or_default();
     let mut rest: Vec<PathBuf> = words.map(PathBuf::from).collect();
     let gated = mode == "forward" && rest.first().is_some_and(|word| word == Path::new("--gate"));
     rest.drain(..usize::from(gated));
@@ -83,6 +94,22 @@ fn resolve(server: &Path, name: &Path) -> u8 {
     match look::resolve(&server.to_string_lossy(), &name.to_string_lossy()) {
         Ok(addresses) => print(&addresses),
         Err(error) => ended("resolve", Err(error)),
+    }
+}
+
+/// Executes a command in place of this process. Returns the exit code that a shell would have (sh(1), "exit status").
+fn become_command(command: &[OsString]) -> u8 {
+    use std::os::unix::process::CommandExt as _;
+    let Some((program, arguments)) = command.split_first() else {
+        say(USAGE);
+        return 2;
+    };
+    let error = std::process::Command::new(program).args(arguments).exec();
+    let name = program.to_string_lossy();
+    say(&format!("sandboxc: cannot execute {name:?}: {error}"));
+    match error.kind() {
+        ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
     }
 }
 

@@ -92,20 +92,34 @@ fn a_missing_image_is_named_with_the_command_that_makes_it() {
     assert!(stderr.contains("localhost/not-there:1") && stderr.contains("sandboxc image build agent"), "{stderr}");
 }
 
-/// podman's init ends with 1 and says why; `run` and `run.sh` end with 127 and 126.
+/// podman's init would end with 1: the program in the router's image executes the command of a unit.
 #[test]
-fn a_command_that_is_missing_or_not_executable_ends_with_1_and_the_journal_says_why() {
-    for (session, command, why) in [
-        ("q-missing", "no-such-command", "failed to exec pid1: No such file or directory"),
-        ("q-noexec", "/etc/passwd", "failed to exec pid1: Permission denied"),
+fn a_units_command_that_is_missing_or_not_executable_ends_as_under_run() {
+    for (session, command, status, why) in [
+        ("q-missing", "no-such-command", "127", "cannot execute \"no-such-command\": No such file or directory"),
+        ("q-noexec", "/etc/passwd", "126", "cannot execute \"/etc/passwd\": Permission denied"),
+        ("q-directory", "/usr", "126", "cannot execute \"/usr\": Permission denied"),
     ] {
         let installed = Installed::new(
             session,
             &format!("version: 1\ncommand: [{command}]\nnetwork: {{allow: [api.example.com]}}\n"),
         );
         installed.run();
-        assert_eq!(property(&installed.agent, "ExecMainStatus"), "1");
+        assert_eq!(property(&installed.agent, "ExecMainStatus"), status, "{}", journal(&installed.agent));
         assert!(journal(&installed.agent).contains(why), "{}", journal(&installed.agent));
         assert!(installed.gone(), "left: {}", installed.left());
     }
+}
+
+/// What executes the command leaves no trace in it: signals, descriptors, parent and PID are those of podman's init alone.
+#[test]
+fn a_units_command_starts_as_podmans_init_would_start_it() {
+    let script = "{ tr '\\0' ' ' </proc/1/cmdline; echo; echo $$ $PPID; grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status; \
+         ls /proc/$$/fd | tr '\\n' ' '; id -u; pwd; } >out.txt 2>&1";
+    let installed = Installed::new("q-exec", &crate::quadlet_live::repo(script));
+    assert!(installed.run().status.success(), "{}", journal(&installed.agent));
+    let out = std::fs::read_to_string(installed.sandbox.repo().join("out.txt")).unwrap();
+    assert!(out.contains("podman-init") && out.contains("\n2 1\n"), "{out}");
+    assert!(out.contains("SigBlk:\t0000000000000000") && out.contains("SigIgn:\t0000000000000000"), "{out}");
+    assert!(!installed.sandbox.repo().join("sandboxc-router").exists());
 }

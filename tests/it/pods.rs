@@ -3,7 +3,7 @@
 use sandboxc::config::{Identity, ResourceLimits};
 use sandboxc::emit::review::{self, Review};
 use sandboxc::emit::{File, PodmanVersion, posture_args, tree, update_args};
-use sandboxc::plan::pod::{Container, Device, Label, MountOption, Proc, Seccomp};
+use sandboxc::plan::pod::{Container, Device, EXECUTE, Label, MountOption, Proc, Seccomp};
 use sandboxc::plan::{Grant, GrantKind, Plan};
 use sandboxc::source::Sourced;
 
@@ -205,7 +205,7 @@ fn a_page_hides_no_character_and_loses_none() {
     let file = review::file(&units_of(&resolved, &["echo", odd])).unwrap();
     assert!(!file.text.chars().any(|c| c != '\n' && sandboxc::visible::is_hidden(c)), "{}", file.text);
     let agent = read(&file).pods[1].containers.last().unwrap().clone();
-    assert_eq!(agent.command, ["echo", odd]);
+    assert_eq!(agent.command, [&EXECUTE[..], &["echo", odd]].concat());
     assert!(agent.env.contains(&format!("V={odd}  (built in)")), "{:?}", agent.env);
 }
 

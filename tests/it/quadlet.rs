@@ -7,6 +7,7 @@ use sandboxc::config::{ExtraMount, Identity, Resolved};
 use sandboxc::emit::quadlet::keys::{self, KEYS};
 use sandboxc::emit::quadlet::service_of;
 use sandboxc::emit::{EmitError, File, PodmanVersion, tree};
+use sandboxc::plan::pod::EXECUTE;
 use sandboxc::source::{Place, Sourced};
 
 use crate::fixture::{from_containerfile, from_registry, resolved, units_of};
@@ -281,7 +282,10 @@ pub fn arriving(files: &[File]) -> (Vec<(String, String)>, Vec<String>) {
         env.extend(file.text.lines().map(pair));
     }
     let entrypoint = expand(stripped(values(&agent, "Container", "Entrypoint")[0]));
-    (env, serde_json::from_str(&entrypoint).unwrap())
+    let mut command: Vec<String> = serde_json::from_str(&entrypoint).unwrap();
+    let executes: Vec<String> = command.drain(..EXECUTE.len()).collect();
+    assert_eq!(executes, EXECUTE);
+    (env, command)
 }
 
 //

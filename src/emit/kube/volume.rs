@@ -71,6 +71,9 @@ impl Maker<'_> {
             }
             // The size is podman's default: kube play ignores `sizeLimit` of a memory volume.
             Source::Memory(_) => vec![(memory(name), at(target, name, None, &plain)?)],
+            Source::Program(_) => {
+                return Err(EmitError::Internal("only units start a command with the program".to_owned()));
+            }
             Source::Handover(Handover::Directory(dir)) => {
                 vec![(host_path(name, dir)?, at(target, name, None, &labeled)?)]
             }

@@ -31,6 +31,10 @@ impl Maker<'_> {
         let options = Options { read_only: *read_only, relabel: *relabel, more: options };
         let bind = match source {
             Source::Memory(bytes) => return w.arg(&format!("--tmpfs={target}:size={bytes},mode=1777")),
+            Source::Program(image) => {
+                let source = csv_field(&format!("source={image}"));
+                return w.arg(&format!("--mount=type=image,{source},{}", csv_field(&format!("destination={target}"))));
+            }
             Source::Volume(_) => return volume(w, &self.units.file(name, "volume"), &target, options),
             Source::Files { set, file: Some(file) } => Bind::Path(format!("./{}/{file}", set.dir())),
             Source::Files { set, file: None } => Bind::Path(format!("./{}", set.dir())),

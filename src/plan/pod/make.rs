@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
 
-use super::held;
+use super::mounts::{PLAIN, agent_mounts, material, ours};
 use super::{
     Attachment, Ceiling, Container, Dns, EnvValue, FILES_AT, FileSet, HANDOVER_AT, Handover, Label, MaterialSet, Mount,
-    MountOption, NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
+    NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
 };
 use crate::config::{Identity, ImageSource, Resolved, ResourceLimits, Selinux};
 use crate::plan::agent::Agent;
-use crate::plan::{Command, MaterialStore, Materials, Names, Part, SandboxNetwork, surrogates, trust};
-use crate::source::{Place, Sourced};
+use crate::plan::{Command, Materials, Names, Part, SandboxNetwork, surrogates, trust};
+use crate::source::Sourced;
 
 /// uid and gid of router, gate and forwarder. They belong to no user of the host and are not the agent's.
 const SERVICE_USER: u32 = 990;
@@ -48,6 +47,14 @@ const NDOTS: u8 = 1;
 /// Where the router's program is in its image.
 const PROGRAM: &str = "/sandboxc-router";
 
+/// Where the agent of a unit has the router's image. podman's init says nothing about a command that it cannot execute, and
+/// ends with 1. A unit has no runner that could find out, so it starts its command with a program of ours, which ends with
+/// 127 or 126 as `run` does, and otherwise becomes the command.
+const PROGRAM_AT: &str = "/run/sandboxc-program";
+
+/// How a unit's command begins.
+pub const EXECUTE: [&str; 2] = ["/run/sandboxc-program/sandboxc-router", "exec"];
+
 /// podman's init inside a container that has it (libpod `ContainerInitPath`).
 const INIT: &str = "/run/podman-init";
 
@@ -62,28 +69,6 @@ const ROUTER_CEILING: Ceiling = Ceiling { memory: 512 << 20, cpus: 2, pids: 256 
 
 /// The limits of gate and forwarder.
 const HELPER_CEILING: Ceiling = Ceiling { memory: 256 << 20, cpus: 1, pids: 64 };
-
-/// podman's default size of `/dev/shm`.
-const SHM_SIZE: u64 = 65_536_000;
-
-/// Nothing on a mount of the host or on a volume can gain privileges or act as a device.
-const PLAIN: [MountOption; 2] = [MountOption::NoSuid, MountOption::NoDev];
-
-/// Files of the agent that podman would otherwise create in the host's runtime directory. There, root inside could
-/// write them and fill the directory. Also `/etc/hosts`, without which `localhost` does not resolve (`--no-hosts`).
-const OWN_FILES: [(&str, &str); 6] = [
-    ("hosts", "/etc/hosts"),
-    ("hostname", "/etc/hostname"),
-    ("resolv.conf", "/etc/resolv.conf"),
-    ("containerenv", "/run/.containerenv"),
-    ACCOUNTS[0],
-    ACCOUNTS[1],
-];
-
-/// The users and groups of an agent that is [`AGENT_USER`]. podman would add the invoking user to those of the image, with
-/// the user's own name and the workspace as home. Root keeps the image's files: it installs packages, which add users, and
-/// podman adds nobody.
-const ACCOUNTS: [(&str, &str); 2] = [("passwd", "/etc/passwd"), ("group", "/etc/group")];
 
 /// Modes of the program, which is all that its image contains. A gate at the head of a forwarder needs an additional
 /// capability, which the forwarder drops before it reports that the gate has passed.
@@ -114,9 +99,9 @@ pub(in crate::plan) fn pods(
     names: &Names,
     network: Option<&SandboxNetwork>,
     materials: Option<&Materials>,
-    handover: Handover,
+    (handover, by_systemd): (Handover, bool),
 ) -> (Option<Pod>, Pod) {
-    let maker = Maker { resolved, agent, names, materials, handover };
+    let maker = Maker { resolved, agent, names, materials, handover, by_systemd };
     (network.map(|net| maker.router(net)), maker.agent(network))
 }
 
@@ -126,6 +111,7 @@ struct Maker<'a> {
     names: &'a Names,
     materials: Option<&'a Materials>,
     handover: Handover,
+    by_systemd: bool,
 }
 
 impl Maker<'_> {
@@ -178,7 +164,7 @@ impl Maker<'_> {
             userns: self.userns(),
             sysctls: &WITHOUT_IPV6,
             helpers: if network.is_some() { self.helpers() } else { Vec::new() },
-            main: self.agent_container(network),
+            main: self.agent_container(),
         }
     }
 
@@ -241,7 +227,7 @@ impl Maker<'_> {
         }
     }
 
-    fn agent_container(&self, network: Option<&SandboxNetwork>) -> Container {
+    fn agent_container(&self) -> Container {
         let agent = self.agent;
         let identity = agent.identity.value;
         Container {
@@ -265,7 +251,7 @@ impl Maker<'_> {
             seccomp: Seccomp::Default,
             proc: Proc::Masked,
             env: self.env(),
-            mounts: self.mounts(network),
+            mounts: agent_mounts(self.resolved, agent, self.materials, self.program()),
             devices: Vec::new(),
             limits: agent.limits.clone(),
             ceiling: None,
@@ -281,16 +267,24 @@ impl Maker<'_> {
         if never { Pull::Never } else { Pull::Missing }
     }
 
+    /// What executes a unit's command.
+    fn program(&self) -> Option<Mount> {
+        let image = Source::Program(self.resolved.router_image.value.clone());
+        self.by_systemd.then(|| ours("program", image, PROGRAM_AT))
+    }
+
     /// A shell in the image exports plain secrets that a service has written into a directory.
     fn argv(&self) -> Vec<String> {
-        let stored = self.materials.map(|materials| &materials.store);
-        match &self.agent.command {
-            Command::Hold => words(&[INIT, "-P"]),
-            Command::Run(command) if self.has(Part::Secrets) && matches!(stored, Some(MaterialStore::Service(_))) => {
-                trust::with_secrets().into_iter().chain(command.iter().cloned()).collect()
-            }
-            Command::Run(command) => command.clone(),
+        let Command::Run(command) = &self.agent.command else { return words(&[INIT, "-P"]) };
+        if !self.by_systemd {
+            return command.clone();
         }
+        let mut argv = words(&EXECUTE);
+        if self.has(Part::Secrets) {
+            argv.extend(trust::with_secrets());
+        }
+        argv.extend_from_slice(command);
+        argv
     }
 
     fn env(&self) -> BTreeMap<String, Sourced<EnvValue>> {
@@ -306,112 +300,6 @@ impl Maker<'_> {
         }
         env
     }
-
-    fn mounts(&self, network: Option<&SandboxNetwork>) -> Vec<Mount> {
-        let (agent, workspace) = (self.agent, &self.agent.workspace);
-        let selinux = &self.resolved.selinux.value;
-        // Files that are not ours are never relabeled unless the owner of the machine chose that.
-        let host = |name: &str, source, target: &Path, read_only, from: &Place| Mount {
-            relabel: *selinux == Selinux::Relabel,
-            ..host(name, source, target, read_only, from)
-        };
-        // A labeled process can read files with the containers' label.
-        let ours = |name: &str, source, target: &str| Mount {
-            relabel: *selinux != Selinux::Disable,
-            ..ours(name, source, target)
-        };
-        let file = |(file, at): &(&'static str, &str)| {
-            ours("files", Source::Files { set: FileSet::Agent, file: Some(file) }, at)
-        };
-        let is_taken = |at: &str| agent.mounts.iter().any(|mount| Path::new(at).starts_with(&mount.target));
-        let own = OWN_FILES.iter().filter(|own @ (file, at)| match *file {
-            "resolv.conf" => network.is_some(),
-            _ if ACCOUNTS.contains(own) => agent.identity.value == Identity::HostUser && !is_taken(at),
-            _ => true,
-        });
-        let home = Mount {
-            read_only: false,
-            relabel: false,
-            options: PLAIN.to_vec(),
-            from: agent.home.volume.from.clone(),
-            ..self::ours("home", Source::Volume(agent.home.volume.value.clone()), &agent.home.target)
-        };
-        let source = workspace.source.clone();
-        let mut mounts: Vec<Mount> = own.map(file).collect();
-        mounts.extend([home, host("workspace", source, &workspace.target, workspace.read_only, &workspace.from)]);
-        if let Selinux::Type(_) = selinux {
-            // podman's own file belongs to the infra container, which has a different label.
-            mounts.push(Mount {
-                read_only: false,
-                ..self::ours(
-                    "shm",
-                    Source::Memory(agent.limits.shm.as_ref().map_or(SHM_SIZE, |shm| shm.value)),
-                    "/dev/shm",
-                )
-            });
-        }
-        for (index, (path, overlay)) in workspace.overlays().into_iter().enumerate() {
-            let part = workspace.protect.iter().find(|part| part.path.starts_with(path));
-            let from = part.map_or(&workspace.from, |part| &part.from);
-            let name = format!("protect-{index}");
-            let (source, target) = (workspace.source.join(path), workspace.target.join(path));
-            mounts.push(match overlay.stand_in {
-                None => host(&name, source, &target, overlay.read_only, from),
-                Some(stand) => Mount {
-                    source: Source::StandIn { path: source.clone(), stand },
-                    ..host(&name, source, &target, true, from)
-                },
-            });
-        }
-        for (index, extra) in agent.mounts.iter().enumerate() {
-            let name = format!("mount-{index}");
-            mounts.push(host(&name, extra.source.clone(), &extra.target, extra.read_only, &extra.from));
-        }
-        let held = held::held(&mounts);
-        mounts.extend(held);
-        let labeled = |mount: Mount| Mount { relabel: *selinux != Selinux::Disable, ..mount };
-        let has_directory = !matches!(self.materials.map(|m| &m.store), Some(MaterialStore::Secrets(_)));
-        if self.has(Part::Secrets) && has_directory {
-            mounts.push(labeled(material(MaterialSet::Secrets, None, trust::SECRETS_AT)));
-        }
-        if self.has(Part::Trust) {
-            mounts.push(labeled(material(MaterialSet::Agent, None, trust::TRUST_AT)));
-            let taken = agent.mounts.iter().map(|mount| &mount.target).chain([&workspace.target, &agent.home.target]);
-            let taken: Vec<&Path> = taken.map(PathBuf::as_path).collect();
-            let roots =
-                trust::OwnRoots { session_ca: self.has(Part::Router), extra_ca: self.resolved.extra_ca.is_some() };
-            let stand_ins = trust::stand_ins(agent.identity.value, roots, &taken).into_iter();
-            mounts.extend(stand_ins.map(|(file, at)| labeled(material(MaterialSet::Agent, Some(file), at))));
-        }
-        mounts
-    }
-}
-
-/// A read-only mount that every such container has.
-fn ours(name: &str, source: Source, target: impl AsRef<Path>) -> Mount {
-    Mount {
-        name: name.to_owned(),
-        source,
-        target: target.as_ref().to_owned(),
-        read_only: true,
-        relabel: false,
-        options: Vec::new(),
-        from: Place::built_in(),
-    }
-}
-
-fn material(set: MaterialSet, file: Option<&'static str>, target: &str) -> Mount {
-    let name = match set {
-        MaterialSet::Router => "materials",
-        MaterialSet::Agent => "trust",
-        MaterialSet::Secrets => "secrets",
-    };
-    ours(name, Source::Material { set, file }, target)
-}
-
-fn host(name: &str, source: PathBuf, target: &Path, read_only: bool, from: &Place) -> Mount {
-    let options = PLAIN.to_vec();
-    Mount { read_only, options, from: from.clone(), ..ours(name, Source::Host(source), target) }
 }
 
 fn words(all: &[&str]) -> Vec<String> {

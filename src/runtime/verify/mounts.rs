@@ -69,6 +69,8 @@ impl Subject<'_> {
         let point = self.seen.mounts.iter().find(|point| point.destination == *target);
         match source {
             Source::Memory(_) => found.r#type == "tmpfs",
+            // Only units have it, and nothing verifies those.
+            Source::Program(_) => false,
             Source::Host(path) | Source::StandIn { path, .. } => found.source == *path,
             Source::Handover(Handover::Directory(dir)) => found.source == *dir,
             Source::Volume(name) | Source::Handover(Handover::Volume(name)) => is_volume(point, found, name),
