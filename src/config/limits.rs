@@ -1,7 +1,7 @@
 //! `resource_limits`: the limits of one file, and the smaller of two.
 
 use super::read::{self, Keys, fields};
-use super::resolved::ResourceLimits;
+use super::resolved::{ResourceLimits, Selinux};
 use super::value;
 use super::yaml::Node;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
@@ -60,6 +60,20 @@ impl Wish {
             cpus: self.cpus.or(below.cpus),
             pids: self.pids.or(below.pids),
             shm: self.shm.or(below.shm),
+        }
+    }
+
+    /// Reports a size of `/dev/shm` together with a label. A labeled container cannot use the `/dev/shm` of its pod, which
+    /// belongs to the infra container, and kube play ignores the size of one of its own (`sizeLimit`, podman 5.4 to 5.8).
+    pub(super) fn check_shm(&self, server: &Self, selinux: Option<&Located<Selinux>>, d: &mut Diagnostics) {
+        let Some(selinux) = selinux.filter(|selinux| matches!(selinux.value, Selinux::Type(_))) else { return };
+        if let Some(shm) = self.shm.as_ref().or(server.shm.as_ref()) {
+            d.push(
+                Diagnostic::new(Code::NotEnforceable, "`shm_size` has no effect on a container with a type of its own")
+                    .at(shm.span, "podman's kube play cannot set this size")
+                    .at(selinux.span, "the type is chosen here")
+                    .help("remove `shm_size`, so that `memory` alone limits `/dev/shm`, or write `selinux: disable`"),
+            );
         }
     }
 

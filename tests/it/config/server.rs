@@ -275,4 +275,10 @@ fn the_size_of_shared_memory_is_the_smaller_of_two_and_stands_next_to_the_limits
     assert!(world.text().contains("`shm_size`"), "{}", world.text());
     world.repo("version: 1\nresource_limits: {shm_size: 64m}\n");
     assert!(world.text().contains("next to `resource_limits`"), "{}", world.text());
+    // A container with a label of its own has a `/dev/shm` of its own, whose size kube play cannot set.
+    world.repo("version: 1\nshm_size: 64m\n");
+    for (selinux, codes) in [("disable", vec![]), ("relabel", vec![]), ("type:a.process", vec![Code::NotEnforceable])] {
+        world.server(&format!("version: 1\nselinux: {selinux}\n"));
+        assert_eq!(world.codes(), codes, "{selinux}");
+    }
 }
