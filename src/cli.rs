@@ -26,6 +26,7 @@ mod run;
 mod schema;
 mod secrets;
 mod shell_files;
+mod start;
 mod status;
 mod stop;
 mod suggest;
@@ -60,6 +61,7 @@ impl Cli {
         let quiet = match &self.command {
             Command::Run(args) => args.is_quiet(),
             Command::Agent(args) => args.is_quiet(),
+            Command::Start(args) => args.is_quiet(),
             _ => false,
         };
         let verbosity = match (self.verbose, quiet) {
@@ -83,6 +85,8 @@ enum Command {
     Agent(run::AgentArgs),
     /// Run a command that may reach every public host, if the server file permits it, and show what it needed
     Learn(learn::LearnArgs),
+    /// Start a sandbox that stays for many commands of `exec`, and print its session id
+    Start(start::StartArgs),
     /// Run a command in a running sandbox, beside its own, with its own streams and exit code
     Exec(exec::ExecArgs),
     /// Open a shell in a running sandbox: `exec --tty SESSION -- sh`
@@ -212,6 +216,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Compile(args) => compile::compile(&args),
         Command::Secrets(args) => secrets::secrets(&args),
         Command::Run(args) => run::run(&args),
+        Command::Start(args) => start::start(&args),
         Command::Agent(args) => run::agent(args),
         Command::Learn(args) => learn::learn(&args),
         Command::Exec(args) => exec::exec(&args),

@@ -11,7 +11,7 @@ use super::waiting::Waiting;
 use super::{ConfigArgs, Failure, PlanArgs, duration, image, init};
 use crate::config::{Resolved, SHARED_HOME, SecretValues};
 use crate::runtime::image::{ImageOrigin, MissingImage, pull};
-use crate::runtime::life::{self, LifeError, Order};
+use crate::runtime::life::{self, LifeError, Order, Progress, Purpose};
 use crate::runtime::output::{Inside, WholeFile};
 use crate::runtime::podman::Podman;
 use crate::runtime::report::Report;
@@ -77,22 +77,40 @@ impl AgentArgs {
 }
 
 impl RunFlags {
+    /// The session id that was chosen.
+    pub(super) fn session(&self) -> Option<&str> {
+        self.plan.session.as_deref()
+    }
+
+    /// Selects the config.
     pub(super) fn config(&self) -> &ConfigArgs {
         &self.plan.config
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     pub(super) fn network_log(&self) -> Option<&Path> {
         self.network_log.as_deref()
     }
+
+    /// Flags that only make sense for a session with a command of its own.
+    pub(super) fn of_a_command(&self) -> Option<&'static str> {
+        let tty = self.tty.then_some("--tty: use it with `exec`, for each command");
+        tty.or(self.timeout.and(Some("--timeout: use `--max-age` for the session, or `exec --timeout` for a command")))
+    }
 }
 
 /// A run with its config.
-struct Asked<'a> {
-    context: &'a Context,
-    flags: &'a RunFlags,
-    command: &'a [String],
-    config: (&'a Resolved, &'a SecretValues),
-    network_log: Option<&'a Path>,
+pub(super) struct Asked<'a> {
+    pub(super) context: &'a Context,
+    pub(super) flags: &'a RunFlags,
+    pub(super) purpose: Purpose<'a>,
+    pub(super) config: (&'a Resolved, &'a SecretValues),
+    /// What else happens when the session is ready.
+    pub(super) ready: &'a dyn Fn(&str),
+    pub(super) network_log: Option<&'a Path>,
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
@@ -101,8 +119,9 @@ pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
     live(&Asked {
         context: &context,
         flags: &args.flags,
-        command: &args.command,
+        purpose: Purpose::Command(&args.command),
         config: (&resolved, &values),
+        ready: &|_| (),
         network_log: args.flags.network_log(),
     })
 }
@@ -122,8 +141,9 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
     live(&Asked {
         context: &context,
         flags: &args.flags,
-        command: &command,
+        purpose: Purpose::Command(&command),
         config: (&resolved, &values),
+        ready: &|_| (),
         network_log: args.flags.network_log(),
     })
 }
@@ -136,7 +156,7 @@ pub(super) fn live_with_log(
     config: (&Resolved, &SecretValues),
     log: &Path,
 ) -> Result<u8, Failure> {
-    live(&Asked { context, flags, command, config, network_log: Some(log) })
+    live(&Asked { context, flags, purpose: Purpose::Command(command), config, ready: &|_| (), network_log: Some(log) })
 }
 
 /// Where there is no repo file and the server file names no command, offers to write one on a terminal. Anything else
@@ -204,7 +224,7 @@ fn keep_shared_home(resolved: &mut Resolved) -> Result<(), Failure> {
     Ok(())
 }
 
-fn live(asked: &Asked<'_>) -> Result<u8, Failure> {
+pub(super) fn live(asked: &Asked<'_>) -> Result<u8, Failure> {
     host::check()?;
     let (flags, resolved) = (asked.flags, asked.config.0);
     // Refused before anything runs, since the report could not be written at the end.
@@ -232,7 +252,7 @@ fn live_once(asked: &Asked<'_>, report: &mut Report) -> Result<u8, LifeError> {
     let order = Order {
         config: asked.config,
         session: flags.plan.session.as_deref(),
-        command: asked.command,
+        purpose: asked.purpose,
         version: flags.plan.podman,
         strict: flags.plan.strict,
         timeout: flags.timeout,
@@ -243,7 +263,12 @@ fn live_once(asked: &Asked<'_>, report: &mut Report) -> Result<u8, LifeError> {
         keep: flags.keep,
         quiet: flags.quiet,
         wants_report: flags.report.is_some(),
-        progress: &|progress| waiting.show(progress),
+        progress: &|progress| {
+            waiting.show(progress);
+            if let Progress::Ready(session) = progress {
+                (asked.ready)(session);
+            }
+        },
     };
     life::live(&order, &|line| waiting.say(line), report)
 }

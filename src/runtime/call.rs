@@ -60,7 +60,7 @@ pub(super) fn run(
 }
 
 /// Waits for the program to end, or ends it.
-fn wait(child: &mut Child, call: Call<'_>) -> Result<ExitStatus, RuntimeError> {
+pub(super) fn wait(child: &mut Child, call: Call<'_>) -> Result<ExitStatus, RuntimeError> {
     let doing = || RuntimeError::io(format!("{}: waiting", call.what));
     let process = Process::of_child(child).map_err(doing())?;
     let until = Instant::now() + call.most;

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use super::cgroup::Cgroup;
@@ -126,6 +127,17 @@ impl Inside {
             let group = Cgroup::open(&group_of(&list, std::str::from_utf8(id).ok()?)?).ok()?;
             Some(Self { id: id.to_vec(), init, group })
         })
+    }
+
+    /// Becomes readable when the container's first process ends (`pidfd_open(2)`).
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.init.as_fd()
+    }
+
+    /// Whether the container's first process has ended.
+    pub fn has_ended(&self) -> bool {
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(poll(&mut [PollFd::new(&self.init, PollFlags::IN)], Some(&none)), Ok(1..))
     }
 
     /// The container's root directory, as its first process sees it; `None` if that is the host's root or the process

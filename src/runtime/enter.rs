@@ -41,6 +41,8 @@ pub fn enter(
     visit: &Visit<'_>,
     tell: &dyn Fn(&str),
 ) -> Result<Option<u8>, RuntimeError> {
+    // Before the session is looked up, so that it does not end as unused in between.
+    let _visit = session_is_valid(visit.session).then(|| registry.visit(visit.session)).flatten();
     let Some((entrance, podman)) = open(registry, manager, visit.session)? else { return Ok(None) };
     let signals = Signals::take_over()?;
     let request = Exec {

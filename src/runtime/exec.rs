@@ -277,7 +277,7 @@ impl Running<'_> {
 
 /// Waits until `fd` is readable, a signal arrives, the deadline passes, or the alarm is raised. Returns true for the
 /// alarm.
-fn wait_for(
+pub(super) fn wait_for(
     fd: BorrowedFd<'_>,
     signals: &Signals,
     deadline: Option<Instant>,

@@ -1,6 +1,7 @@
 //! The life of a session: remove what dead sessions left, set up this one, run its command, tear everything down.
 
 mod command;
+mod hold;
 mod workspace;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +46,24 @@ pub enum Progress<'a> {
     Ready(&'a str),
 }
 
+/// What a session is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose<'a> {
+    /// It runs this command, and ends with it.
+    Command(&'a [String]),
+    /// It waits for commands of `exec`.
+    Visits(Stay),
+}
+
+/// How long a session waits for commands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stay {
+    /// It ends after this time without a command.
+    pub idle: Option<Duration>,
+    /// It ends after this time in any case.
+    pub most: Option<Duration>,
+}
+
 /// The arguments of a run.
 #[allow(clippy::struct_excessive_bools, reason = "they are the flags of the command line")]
 pub struct Order<'a> {
@@ -52,8 +71,8 @@ pub struct Order<'a> {
     pub config: (&'a Resolved, &'a SecretValues),
     /// The session id; `None` for a random one.
     pub session: Option<&'a str>,
-    /// The command.
-    pub command: &'a [String],
+    /// What the session is for.
+    pub purpose: Purpose<'a>,
     /// The podman version to write for; `None` for the installed one.
     pub version: Option<Version>,
     /// Fail if the manifest alone cannot enforce a limit.
@@ -191,7 +210,6 @@ fn run_in(
                 let started = Started { podman: &podman, state, plan: &plan, session, given: &given, agent };
                 let watched = watching.take().map(Watching::ready).transpose();
                 let watched = watched.inspect_err(|_| take_down(&running, state, false))?;
-                (order.progress)(Progress::Ready(state.session()));
                 let code = execute(order, tell, &started, signals, (log, watched.as_ref()), report);
                 let told = watched.map(|watched| watched.tell(tell)).unwrap_or_default();
                 let alarmed = !told.alarms.is_empty();

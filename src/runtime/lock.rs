@@ -39,6 +39,20 @@ impl Lock {
         Self::of(File::open(path)?)
     }
 
+    /// Shares the lock with others who share it, as soon as nobody holds it alone.
+    pub fn share(path: &Path, most: Duration) -> io::Result<Option<Self>> {
+        let until = Instant::now() + most;
+        let file = open(path)?;
+        loop {
+            match file.try_lock_shared() {
+                Ok(()) => return Ok(Some(Self(file))),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => return Ok(None),
+                Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            }
+        }
+    }
+
     fn of(file: File) -> io::Result<Option<Self>> {
         match file.try_lock() {
             Ok(()) => Ok(Some(Self(file))),
@@ -96,6 +110,22 @@ mod tests {
         assert!(matches!(Lock::take(&path, asked), Err(RuntimeError::Interrupted(15))));
         drop(held);
         Lock::take(&path, asked).unwrap();
+    }
+
+    #[test]
+    fn a_shared_lock_excludes_only_those_who_want_it_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let most = Duration::from_millis(30);
+        let one = Lock::share(&path, most).unwrap().unwrap();
+        let two = Lock::share(&path, most).unwrap().unwrap();
+        drop(one);
+        assert!(Lock::try_take(&path).unwrap().is_none());
+        drop(two);
+        let alone = Lock::try_take(&path).unwrap().unwrap();
+        assert!(Lock::share(&path, most).unwrap().is_none());
+        drop(alone);
+        assert!(Lock::share(&path, most).unwrap().is_some());
     }
 
     #[test]

@@ -134,6 +134,11 @@ impl AsFd for Process {
     }
 }
 
+/// Asks our own process to end.
+pub(super) fn end_self() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::TERM);
+}
+
 /// Stops our own process, as the terminal's stop key does unless a process handles that signal.
 pub(super) fn stop_self() {
     // This cannot fail: a process may signal itself.

@@ -35,6 +35,12 @@ const TURN: Duration = Duration::from_secs(10 * 60);
 const ROOM: u64 = 16 << 20;
 const ENTRIES: u64 = 512;
 
+/// The file in a session's directory that visitors lock.
+pub(super) const VISITS: &str = "visits";
+
+/// How long a visitor waits for a runner that is just checking whether there are visitors.
+const VISIT_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The prefix of directories of ended sessions whose files are being removed.
 const ENDED: &str = ".ended-";
 
@@ -76,6 +82,12 @@ impl Registry {
     /// The directory of a session.
     pub fn session_dir(&self, session: &str) -> PathBuf {
         self.dir.join(session)
+    }
+
+    /// Announces a visit to a session that has a runner, as long as the result is held; `None` if there is no such session, or
+    /// if it is ending because nobody visited it.
+    pub fn visit(&self, session: &str) -> Option<Lock> {
+        Lock::share(&self.session_dir(session).join(VISITS), VISIT_PATIENCE).ok()?
     }
 
     /// The working directory of podman calls that concern no particular session.

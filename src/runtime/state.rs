@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::RuntimeError;
 use super::lock::Lock;
 use super::podman::EMPTY;
-use super::registry::{Changeable, Entrance, Record, Registry, Stage, discard};
+use super::registry::{Changeable, Entrance, Record, Registry, Stage, VISITS, discard};
 use crate::plan::trust;
 
 /// How often to create a directory again that disappears because its previous session ends.
@@ -73,6 +73,11 @@ impl State {
     /// Records which plan is tried next. Must be called before anything of it is created.
     pub fn add_plan(&self, hash: &str) -> Result<(), RuntimeError> {
         self.change(|record| record.plans.push(hash.to_owned()))
+    }
+
+    /// Whether nobody visits the session; nobody will as long as the result is held.
+    pub fn unvisited(&self) -> Option<Lock> {
+        Lock::try_take(&self.dir().join(VISITS)).ok()?
     }
 
     /// Records that the command may start, how others get in beside it, and how its policy can change. Errors are ignored, as for the stage.

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
+use super::hold::hold;
 use super::workspace::Watched;
-use super::{Given, LifeError, Order, Tell, take_down};
+use super::{Given, LifeError, Order, Progress, Purpose, Tell, take_down};
 use crate::config::ImageSource;
 use crate::plan::Plan;
 use crate::runtime::conmon::Inside;
@@ -58,18 +59,6 @@ pub(super) fn execute(
     let workspace = &order.config.0.workspace;
     let start = (!workspace.start.as_os_str().is_empty()).then(|| workspace.target.join(&workspace.start));
     let begin = Instant::now();
-    let request = Exec {
-        container: &started.agent,
-        extent: Extent::Session(started.state),
-        command: order.command,
-        working_dir: start.as_deref(),
-        tty: order.tty,
-        term: order.term,
-        env_file: started.given.env_file.as_deref(),
-        secrets: started.given.secrets,
-        deadline: timeout.map(|timeout| begin + timeout),
-        alarm: watched.map(|watched| watched.watch.raised()),
-    };
     started.state.run(
         Entrance {
             container: started.agent.clone(),
@@ -79,7 +68,26 @@ pub(super) fn execute(
         },
         changeable(order, started),
     );
-    let ended = exec(started.podman, &request, signals);
+    (order.progress)(Progress::Ready(started.state.session()));
+    let alarm = watched.map(|watched| watched.watch.raised());
+    let ended = match order.purpose {
+        Purpose::Visits(stay) => hold((started.podman, started.state, &started.agent), stay, signals, alarm),
+        Purpose::Command(command) => {
+            let request = Exec {
+                container: &started.agent,
+                extent: Extent::Session(started.state),
+                command,
+                working_dir: start.as_deref(),
+                tty: order.tty,
+                term: order.term,
+                env_file: started.given.env_file.as_deref(),
+                secrets: started.given.secrets,
+                deadline: timeout.map(|timeout| begin + timeout),
+                alarm,
+            };
+            exec(started.podman, &request, signals)
+        }
+    };
     report.command_duration = Some(begin.elapsed().as_secs_f64());
     let hints = hints(order, started, ended.as_ref().ok().copied(), report);
     let mut tally = None;
@@ -136,7 +144,8 @@ fn outcome(ended: Ended) -> (Outcome, u8) {
 fn hints(order: &Order<'_>, started: &Started<'_>, ended: Option<Ended>, report: &mut Report) -> Vec<String> {
     let mut hints = Vec::new();
     if matches!(ended, Some(Ended::Code(NOT_FOUND)))
-        && let Some(program) = order.command.first().filter(|program| is_missing(&started.agent, program))
+        && let Purpose::Command([program, ..]) = order.purpose
+        && is_missing(&started.agent, program)
     {
         let image = &started.plan.agent.main.image.value;
         let named = match image {
