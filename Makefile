@@ -1,5 +1,5 @@
 # The project's doors. Every target sets up what it needs, and says nothing when nothing is missing.
-.PHONY: demo test check docs lint unit editor router e2e machine vm bench deny golden host-down
+.PHONY: demo test check docs lint unit editor router e2e machine vm bench deny dist golden host-down
 
 HOST := tests/host/host
 
@@ -9,7 +9,7 @@ demo:
 
 ## Run everything that CI runs
 test:
-	@scripts/test lint docs unit editor router e2e demo machine vm deny
+	@scripts/test lint docs unit editor router e2e demo dist machine vm deny
 
 ## Checks that need no test host, in about two minutes
 check:
@@ -21,6 +21,10 @@ lint unit editor router e2e machine vm deny:
 ## Build the documentation as a website in target/docs
 docs:
 	@scripts/docs
+
+## Build packages in target/dist: an archive with static programs, a deb and an rpm
+dist:
+	@scripts/dist
 
 ## Measure speed and memory, as ratios within one run
 bench:

@@ -37,6 +37,17 @@ with_static_router() {
     sed -n -E 's|.*"executable":"([^"]*/'"$1"'-[0-9a-f]+)".*|\1|p' <<<"$built" | tail -n 1
 }
 
+# python_environment DIR REQUIREMENTS: installs Python packages into a directory of their own, whole or not at all.
+python_environment() {
+    rm -rf "$1.new"
+    python3 -m venv "$1.new" 2>/dev/null || {
+        apt-get update -qq >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null
+        rm -rf "$1.new" && python3 -m venv "$1.new"
+    }
+    "$1.new/bin/pip" install --quiet --disable-pip-version-check --requirement "$2"
+    rm -rf "$1" && mv "$1.new" "$1"
+}
+
 # Whether this host's own podman is good enough: rootless, 5.4 or newer.
 fit_podman() {
     [ "$(id -u)" != 0 ] && command -v podman >/dev/null || return 1

@@ -30,6 +30,18 @@ use crate::source::{Located, SourceMap, Sourced, Span};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Set when a package is built (scripts/dist): the registry that has the images of this version, and the digest there.
+const REGISTRY: Option<&str> = option_env!("SANDBOXC_IMAGE_REGISTRY");
+const DIGEST: Option<&str> = option_env!("SANDBOXC_AGENT_IMAGE_DIGEST");
+
+/// The agent's image where no file names one: of a package, its own by digest; otherwise what `image build` makes.
+fn default_image(registry: Option<&str>, digest: Option<&str>) -> String {
+    match (registry, digest) {
+        (Some(registry), Some(digest)) => format!("{registry}/sandboxc-agent@{digest}"),
+        _ => format!("localhost/sandboxc-agent:{VERSION}"),
+    }
+}
+
 /// The server's values for this workspace: `defaults` and the entry in force.
 pub(super) struct Server {
     pub(super) file: ServerFile,
@@ -222,7 +234,9 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
     let mut policy = lists.policy(&file.reachable, sources);
     policy.credentials = vault::credentials(&wishes, sources);
     vault::check(&wishes, &repo.env, enabled.as_ref(), &policy, d);
-    let limits = Wish::merge(repo.limits, entry.limits.over(file.defaults.limits), sources, d);
+    let caps = entry.limits.over(file.defaults.limits);
+    repo.limits.check_shm(&caps, file.selinux.as_ref(), d);
+    let limits = Wish::merge(repo.limits, caps, sources, d);
     let sourced = |l: Located<String>| sources.sourced(l);
     let router = overrides.router_image.or(file.router_image);
     let home_volume = match overrides.home_volume {
@@ -306,6 +320,23 @@ fn image(
         None => None,
     };
     let over = overrides.image.clone().map(|l| l.map(ImageSource::Reference));
-    let default = || Sourced::built_in(ImageSource::Reference(format!("localhost/sandboxc-agent:{VERSION}")));
+    let default = || Sourced::built_in(ImageSource::Reference(default_image(REGISTRY, DIGEST)));
     Some(over.or(wish).map_or_else(default, |l| sources.sourced(l)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::default_image;
+
+    #[test]
+    fn a_package_pins_its_image_by_digest_only_if_both_are_known() {
+        let digest = format!("sha256:{}", "ab".repeat(32));
+        let pinned = default_image(Some("registry.example/acme"), Some(&digest));
+        assert_eq!(pinned, format!("registry.example/acme/sandboxc-agent@{digest}"));
+        assert!(super::super::value::image_reference(&pinned).is_ok());
+        let built = format!("localhost/sandboxc-agent:{}", super::VERSION);
+        for (registry, digest) in [(None, None), (Some("registry.example"), None), (None, Some(digest.as_str()))] {
+            assert_eq!(default_image(registry, digest), built);
+        }
+    }
 }

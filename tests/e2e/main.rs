@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod account;
+mod ci_templates;
 mod clients;
 mod compile;
 mod compiled_secrets;
@@ -53,6 +54,7 @@ mod runtime_dir;
 mod script;
 mod secrets;
 mod signals;
+mod start;
 mod status;
 mod stop;
 mod streams;

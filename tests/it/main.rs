@@ -24,6 +24,7 @@ mod quadlet_images;
 mod quadlet_reader;
 mod quadlet_secrets;
 mod readme;
+mod release;
 mod replays;
 mod rooms;
 #[path = "../e2e/systemd_reader.rs"]
