@@ -355,10 +355,15 @@ fn visible_lines(text: &str) -> String {
     text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
+/// Writes to stdout, for those to whom a closed pipe matters.
+pub(super) fn put(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+}
+
 /// Prints machine-readable output to stdout, unchanged. A closed pipe is not an error; a full disk is.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match put(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::promise(format!("writing to stdout: {error}")))
         }

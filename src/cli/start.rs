@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::context::print;
+use super::context::{Context, print, put};
 use super::run::{Asked, RunFlags, context, live};
 use super::{Failure, duration};
 use crate::runtime::host;
 use crate::runtime::keeper::{self, Start};
 use crate::runtime::life::{Purpose, Stay};
+use crate::runtime::registry::Registry;
 
 #[derive(Debug, Args)]
 pub(super) struct StartArgs {
@@ -44,6 +45,11 @@ pub(super) fn start(args: &StartArgs) -> Result<u8, Failure> {
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     words.push("--keeper".into());
     let session = if let Some(session) = args.flags.session() {
+        if Registry::open(&Context::runtime_dir()?)?.find(session)?.is_some() {
+            return Err(Failure::promise(format!(
+                "a session {session} is running: stop it with `sandboxc stop {session}`, or use another `--session`"
+            )));
+        }
         session.to_owned()
     } else {
         let session = host::random_session()?;
@@ -70,7 +76,7 @@ fn keep(args: &StartArgs) -> Result<u8, Failure> {
         flags: &args.flags,
         purpose: Purpose::Visits(Stay { idle: args.idle, most: args.max_age }),
         config: (&resolved, &values),
+        ready: &|session| keeper::let_go(put(&format!("{session}\n")).is_ok()),
         network_log: args.flags.network_log(),
-        ready: &|session| keeper::let_go(print(&format!("{session}\n")).is_ok()),
     })
 }

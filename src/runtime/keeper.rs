@@ -58,7 +58,8 @@ pub fn start(session: &str, words: &[OsString]) -> Result<Start, RuntimeError> {
     }
     let call = Call { what: "the process that keeps the session", most: ENDING, signals: None };
     let status = wait(&mut child, call)?;
-    let code = status.code().and_then(|code| u8::try_from(code).ok()).filter(|&code| code != 0);
+    // Codes below 2 are those of systemd-run, which could not create the scope.
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).filter(|&code| code > 1);
     Ok(Start::Failed(code.unwrap_or(exit::PROMISE)))
 }
 

@@ -61,7 +61,7 @@ fn a_session_stays_for_many_commands_in_parallel_each_with_its_own_streams_and_c
     stop(&sandbox, &session);
     assert!(!runs(&sandbox, &session));
     assert_eq!(everything(), before);
-    assert_eq!(code(&exec(&sandbox, &session, "true")), 125, "it is gone");
+    assert_eq!(code(&exec(&sandbox, &session, "true")), 2, "it is gone");
 }
 
 #[test]
