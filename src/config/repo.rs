@@ -253,12 +253,27 @@ fn mounts(node: &Node, d: &mut Diagnostics) -> Vec<MountWish> {
     read::list(node, "`mounts`", d).iter().filter_map(|item| mount(item, d)).collect()
 }
 
+/// `source:target:options` of Docker, where a mount is writable unless it says otherwise, as a mapping.
+fn mount_meant(text: &str) -> Option<String> {
+    let mut parts = text.split(':');
+    let (source, target) = (parts.next()?, parts.next().filter(|target| target.starts_with('/'))?);
+    let read_only = parts.next().is_some_and(|options| options.split(',').any(|option| option == "ro"));
+    let fits = !source.is_empty() && parts.next().is_none() && text.len() <= 120;
+    let access = if read_only { "" } else { ", read_only: false" };
+    fits.then(|| format!("{{source: {}, target: {}{access}}}", quoted_path(source), quoted_path(target)))
+}
+
+/// A path for a flow mapping; `../data` needs no quotes either.
+fn quoted_path(path: &str) -> String {
+    let rest = path.trim_start_matches("../");
+    if rest.len() < path.len() && read::quoted(rest) == rest { path.to_owned() } else { read::quoted(path) }
+}
+
 fn mount(node: &Node, d: &mut Diagnostics) -> Option<MountWish> {
-    if let Kind::Str(_) = node.kind {
+    if let Kind::Str(text) = &node.kind {
         let finding = read::wrong_type(node, "a mount", "a mapping of `source`, `target` and `read_only`");
-        d.push(
-            finding.help("write `{source: ../data, target: /data}`; `source:target:options` strings are not supported"),
-        );
+        let meant = mount_meant(text).unwrap_or_else(|| "{source: ../data, target: /data}".to_owned());
+        d.push(finding.help(format!("write `{meant}`; `source:target:options` strings are not supported")));
         return None;
     }
     let map = fields(node, &MOUNT, d);

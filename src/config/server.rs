@@ -44,6 +44,29 @@ pub(super) const NETWORK: Keys = Keys {
     known: &["allow", "deny", "ceiling", "upstream_dns", "reachable", "allow_file", "extra_ca", "log_query", "pool"],
     elsewhere: &[("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`")],
 };
+/// Keys of `repos` and of the repo file, and words of Docker and Compose, that people write in `defaults` or an entry.
+const ELSEWHERE: [(&str, &str); 16] = [
+    ("path", "`path` belongs to an entry of `repos`"),
+    ("repo_url", "`repo_url` belongs to an entry of `repos`"),
+    ("environment", "write `env: {NAME: value}`"),
+    ("user", "write `identity: host-user` or `identity: root`"),
+    ("volumes", "only a repo file has mounts; `allow_mounts: [/srv/data]` permits it to mount what is below"),
+    ("mounts", "only a repo file has mounts; `allow_mounts: [/srv/data]` permits it to mount what is below"),
+    ("build", "only a repo file can name a Containerfile"),
+    ("ports", "not supported, because nothing outside can connect to a sandbox"),
+    (
+        "network_mode",
+        "not supported, because the sandbox has a network of its own; `network: {sandbox_enabled: false}` switches it off",
+    ),
+    ("env_file", "write `secrets: {NAME: !file PATH}` for single values"),
+    ("working_dir", "`workspace: {target: /work}` belongs to the repo file"),
+    ("timeout", "write `resource_limits: {timeout: 3600}`"),
+    ("memory", "write `resource_limits: {memory: \"4g\"}`"),
+    ("cpus", "write `resource_limits: {cpus: 2}`"),
+    ("allow", "write it inside `network:`"),
+    ("deny", "write it inside `network:`"),
+];
+
 /// The keys of `defaults`.
 pub(super) const DEFAULTS: Keys = Keys {
     what: "`defaults`",
@@ -70,10 +93,7 @@ pub(super) const DEFAULTS: Keys = Keys {
         "signing_credentials",
         "github_app_credentials",
     ],
-    elsewhere: &[
-        ("path", "`path` belongs to an entry of `repos`"),
-        ("repo_url", "`repo_url` belongs to an entry of `repos`"),
-    ],
+    elsewhere: &ELSEWHERE,
 };
 /// The keys of an entry of `repos`.
 pub(super) const ENTRY: Keys = Keys {
@@ -103,7 +123,7 @@ pub(super) const ENTRY: Keys = Keys {
         "signing_credentials",
         "github_app_credentials",
     ],
-    elsewhere: &[],
+    elsewhere: &ELSEWHERE,
 };
 pub(super) const ENTRY_NETWORK: Keys = Keys {
     what: "`network` of an entry",

@@ -169,22 +169,31 @@ pub(super) fn header_name(text: &str) -> Result<String, Bad> {
 pub(super) fn image_reference(text: &str) -> Result<(), Bad> {
     let shown = shorten(text);
     let bad = |why: &str| {
-        Bad::new(
-            format!("`{shown}` is not a full image reference: {why}"),
-            "write e.g. `docker.io/library/debian:trixie-slim`",
-        )
+        // What Docker means by a short name, if that is all that is missing.
+        let full = format!("docker.io/{}{text}", if text.contains('/') { "" } else { "library/" });
+        let meant = (shown.len() < 60 && full_reference(&full).is_ok()).then_some(full);
+        let help = meant.map_or_else(
+            || "write e.g. `docker.io/library/debian:trixie-slim`".to_owned(),
+            |meant| format!("write `{meant}`"),
+        );
+        Bad::new(format!("`{shown}` is not a full image reference: {why}"), help)
     };
+    full_reference(text).map_err(bad)
+}
+
+/// Why a text is not a full reference.
+fn full_reference(text: &str) -> Result<(), &'static str> {
     let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
     let hex = |d: &str| {
         d.strip_prefix("sha256:")
             .is_some_and(|h| h.len() == 64 && h.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
     };
     if !digest.is_none_or(hex) {
-        return Err(bad("the digest is not `sha256:` and 64 hex digits"));
+        return Err("the digest is not `sha256:` and 64 hex digits");
     }
-    let Some((registry, rest)) = name.split_once('/') else { return Err(bad("it has no registry")) };
+    let Some((registry, rest)) = name.split_once('/') else { return Err("it has no registry") };
     if !(registry == "localhost" || registry.contains(['.', ':'])) || !registry.bytes().all(is_registry_byte) {
-        return Err(bad("it has no registry"));
+        return Err("it has no registry");
     }
     let (path, tag) = rest.rsplit_once(':').map_or((rest, None), |(path, tag)| (path, Some(tag)));
     let component = |c: &str| {
@@ -192,7 +201,7 @@ pub(super) fn image_reference(text: &str) -> Result<(), Bad> {
             && c.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
     };
     if !path.split('/').all(component) {
-        return Err(bad("its path may contain lowercase letters, digits, `.`, `_`, `-` and `/`"));
+        return Err("its path may contain lowercase letters, digits, `.`, `_`, `-` and `/`");
     }
     let tag_is_good = |t: &str| {
         (1..=128).contains(&t.len())
@@ -200,10 +209,10 @@ pub(super) fn image_reference(text: &str) -> Result<(), Bad> {
             && !t.starts_with(['.', '-'])
     };
     if !tag.is_none_or(tag_is_good) {
-        return Err(bad("its tag is invalid"));
+        return Err("its tag is invalid");
     }
     if tag.is_none() && digest.is_none() {
-        return Err(bad("it has no tag, so its meaning would change over time"));
+        return Err("it has no tag, so its meaning would change over time");
     }
     Ok(())
 }

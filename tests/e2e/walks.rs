@@ -213,6 +213,11 @@ fn a_reviewer_walks_through_the_guide() {
 }
 
 #[test]
+fn a_server_inside_is_reached_over_exec_and_not_otherwise() {
+    walk("dev-servers.md");
+}
+
+#[test]
 fn a_page_is_read_as_it_is_written() {
     let page = "# X\n\n## From start to end\n\nA file `~/a.yaml`:\n\n```yaml\nx: 1\n```\n\nThen\n\n```console\n$ a \\\n  b\nout\n$ c\n$ d\n1\n2\n```\n\n## Next\n\n```console\n$ no\n```\n";
     let pairs = [("a \\\n  b", "out\n"), ("c", ""), ("d", "1\n2\n")].map(|(a, b)| (a.to_owned(), b.to_owned()));

@@ -12,7 +12,7 @@ use sandboxc::policy::{RequestRule, RuleSet};
 use sandboxc::source::{Place, Sourced};
 use serde_json::Value;
 
-use crate::fixture::{plan_of, resolved, rules, with_secrets};
+use crate::fixture::{at, plan_of, resolved, rules, with_secrets};
 use crate::pods::filled;
 
 pub fn stream(resolved: &Resolved, command: &[&str]) -> String {
@@ -115,6 +115,20 @@ fn a_tilde_inside_a_path_is_a_plain_character_in_a_manifest() {
     for target in ["/~/src~", "/~data"] {
         assert!(targets.iter().any(|own| own.split(':').next() == Some(target)), "{target}: {targets:?}");
     }
+}
+
+/// A reader of the header looks for what the config gives.
+#[test]
+fn what_is_built_in_is_one_line_of_the_header_for_each_kind() {
+    let mut resolved = with_secrets();
+    resolved.env.insert("OWN".to_owned(), Sourced::new("1".to_owned(), at(".sandboxc/sandbox.yaml", 3)));
+    let text = stream(&resolved, &["true"]);
+    let permissions = text.split("# Permissions, with the file and line of each:\n").nth(1).unwrap();
+    let built_in = permissions.lines().filter(|line| line.starts_with("#   ") && line.ends_with("(built in)"));
+    let kinds: Vec<&str> = built_in.filter_map(|line| line.trim_start_matches('#').split_whitespace().next()).collect();
+    let different: BTreeSet<&str> = kinds.iter().copied().collect();
+    assert!(kinds.len() == different.len() && different.contains("env"), "{kinds:?}");
+    assert!(permissions.contains("env      OWN  (.sandboxc/sandbox.yaml:3)"), "{permissions}");
 }
 
 #[test]

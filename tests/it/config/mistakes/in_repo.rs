@@ -113,7 +113,7 @@ pub const ALL: &[Mistake] = &[
     (
         "mounts: [\"../data:/data\"]",
         "a mount must be a mapping of `source`, `target` and `read_only`, not a string",
-        "write `{source: ../data, target: /data}`; `source:target:options` strings are not supported",
+        "write `{source: ../data, target: /data, read_only: false}`; `source:target:options` strings are not supported",
         Paste,
     ),
     (
@@ -322,5 +322,23 @@ pub const ALL: &[Mistake] = &[
         "`~` and `$` are not expanded in paths",
         "write an absolute path, or one relative to `.sandboxc/`",
         Write("mounts: [{source: ../data, target: /data}]"),
+    ),
+    (
+        "image: python:3.12",
+        "`python:3.12` is not a full image reference: it has no registry",
+        "write `docker.io/library/python:3.12`",
+        Paste,
+    ),
+    (
+        "image: someone/tool:1",
+        "`someone/tool:1` is not a full image reference: it has no registry",
+        "write `docker.io/someone/tool:1`",
+        Paste,
+    ),
+    (
+        "mounts: [\"../data:/data:ro\"]",
+        "a mount must be a mapping of `source`, `target` and `read_only`, not a string",
+        "write `{source: ../data, target: /data}`; `source:target:options` strings are not supported",
+        Paste,
     ),
 ];

@@ -85,4 +85,22 @@ pub const ALL: &[Mistake] = &[
         "write e.g. `docker.io/library/debian:trixie-slim`; only a repo file can name a Containerfile",
         Paste,
     ),
+    (
+        "defaults: {environment: {A: b}}",
+        "`defaults` has no key `environment`",
+        "write `env: {NAME: value}`",
+        Write("defaults: {env: {A: b}}"),
+    ),
+    (
+        "repos: {one: {memory: 4g}}",
+        "an entry of `repos` has no key `memory`",
+        "write `resource_limits: {memory: \"4g\"}`",
+        Write("repos: {one: {resource_limits: {memory: \"4g\"}}}"),
+    ),
+    (
+        "repos: {one: {volumes: [\"/srv/data:/data\"]}}",
+        "an entry of `repos` has no key `volumes`",
+        "only a repo file has mounts; `allow_mounts: [/srv/data]` permits it to mount what is below",
+        Write("repos: {one: {allow_mounts: [/srv/data]}}"),
+    ),
 ];
