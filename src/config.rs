@@ -72,6 +72,7 @@ pub use load::{DEFAULT_ALLOW_FILE, check_secret_files, entries, entry_path, load
 pub use lockfile::{Mentions, decided_by_tool, hosts_of_lock_file, hosts_of_tool, lock_files};
 pub use overrides::OVERRIDES;
 pub use preset::{Preset, PresetCredential, PresetEntry};
+pub use resolve::built_image;
 pub use resolved::*;
 pub use secret::{AwsKeys, Secret, SecretRef, SecretRefs, SecretValues, Secrets};
 pub use suggest::nearest;

@@ -17,6 +17,7 @@ pub mod fault;
 pub mod gc;
 pub mod host;
 pub mod image;
+pub mod image_store;
 pub mod keeper;
 pub mod keys;
 pub mod life;

@@ -2,6 +2,10 @@
 //!
 //! Each has a `version`, which is raised when a field changes its meaning or disappears, but not for a new field.
 
+mod images;
+
+pub(super) use images::{ImageBuilt, ImageEntry, Images, PrunedImages};
+
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -17,7 +21,7 @@ use crate::runtime::report::Report;
 pub(super) const VERSION: u32 = 1;
 
 /// The schemas by name, in the order in which help lists them.
-pub fn schemas() -> [(&'static str, String); 16] {
+pub fn schemas() -> [(&'static str, String); 18] {
     [
         ("repo", schema::repo()),
         ("server", schema::server()),
@@ -27,6 +31,8 @@ pub fn schemas() -> [(&'static str, String); 16] {
         ("explain", text::<Explained>("explain")),
         ("gc", text::<Swept>("gc")),
         ("image-build", text::<ImageBuilt>("image-build")),
+        ("image-ls", text::<Images>("image-ls")),
+        ("image-prune", text::<PrunedImages>("image-prune")),
         ("install", text::<Installed>("install")),
         ("logs", text::<LogLine>("logs")),
         ("ps", text::<Sessions>("ps")),
@@ -179,19 +185,6 @@ pub(super) struct SweptObject {
     pub name: String,
     /// The session on its label, or null.
     pub session: Option<String>,
-}
-
-/// `image build --json`
-#[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct ImageBuilt {
-    /// The version of this document.
-    pub version: u32,
-    /// The image's reference.
-    pub image: String,
-    /// podman's id of it; null if it is not there.
-    pub id: Option<String>,
-    /// Whether it was built. An image from a registry is not.
-    pub built: bool,
 }
 
 /// `install --json`

@@ -1,4 +1,6 @@
-//! `sandboxc image build` and `sandboxc image save`.
+//! `sandboxc image`: builds and writes images; `images` lists and removes them.
+
+mod images;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,6 +22,10 @@ const AGENT: &str = include_str!("../../packaging/images/agent/Containerfile");
 pub(super) enum ImageCommand {
     /// Build the agent's image: the default one, or the one that the repo's Containerfile describes
     Build(BuildArgs),
+    /// List the images of sandboxc, and the repos that they belong to
+    Ls(images::LsArgs),
+    /// Remove images of sandboxc that nothing uses
+    Prune(images::PruneArgs),
     /// Write the router's image as an archive for `podman load`, for hosts without sandboxc
     Save(SaveArgs),
 }
@@ -63,6 +69,8 @@ pub(super) fn image(command: &ImageCommand) -> Result<u8, Failure> {
     match command {
         ImageCommand::Build(args) => build_agent(args),
         ImageCommand::Save(args) => save(args),
+        ImageCommand::Ls(args) => images::ls(args),
+        ImageCommand::Prune(args) => images::prune(args),
     }
 }
 
@@ -129,10 +137,19 @@ pub(super) fn build_agent_of(
             let frozen = frozen.map(|name| frozen_files(&resolved.workspace.source, name)).transpose()?;
             let here = resolved.workspace.source.join(".sandboxc");
             let context = frozen.as_ref().map_or(here, |dir| dir.path().join(".sandboxc"));
-            build(podman, &Build { tag: reference, containerfile: text, base, context: Some(&context) })?;
+            build(
+                podman,
+                &Build {
+                    tag: reference,
+                    containerfile: text,
+                    base,
+                    context: Some(&context),
+                    repo: Some(&resolved.workspace.source),
+                },
+            )?;
         }
         ImageSource::Reference(tag) if tag.starts_with("localhost/") => {
-            build(podman, &Build { tag, containerfile: AGENT, base, context: None })?;
+            build(podman, &Build { tag, containerfile: AGENT, base, context: None, repo: None })?;
         }
         ImageSource::Reference(tag) => {
             say(&format!("sandboxc: {tag} comes from a registry: fetch it with `podman pull {tag}`"));

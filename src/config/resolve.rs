@@ -42,6 +42,11 @@ fn default_image(registry: Option<&str>, digest: Option<&str>) -> String {
     }
 }
 
+/// The agent's image that `image build` makes for this version.
+pub fn built_image() -> String {
+    default_image(None, None)
+}
+
 /// The server's values for this workspace: `defaults` and the entry in force.
 pub(super) struct Server {
     pub(super) file: ServerFile,

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use super::RuntimeError;
+use super::image_store::REPO_LABEL;
 use super::podman::Podman;
 use crate::config::Frozen;
 
@@ -74,6 +75,8 @@ pub struct Build<'a> {
     pub base: Option<&'a str>,
     /// The build context; `None` for our own Containerfiles, which copy nothing.
     pub context: Option<&'a Path>,
+    /// The repo that it is for, which becomes a label.
+    pub repo: Option<&'a Path>,
 }
 
 /// podman's id of an image; `None` if it does not exist.
@@ -101,6 +104,7 @@ pub fn build(podman: &Podman, build: &Build<'_>) -> Result<(), RuntimeError> {
     std::fs::write(&file, build.containerfile).map_err(RuntimeError::io("writing the Containerfile"))?;
     let mut args: Vec<String> = ["build", "--pull=newer", "--no-cache", "--tag", build.tag].map(str::to_owned).to_vec();
     args.extend(build.base.map(|base| format!("--build-arg=BASE={base}")));
+    args.extend(build.repo.map(|repo| format!("--label={REPO_LABEL}={}", repo.display())));
     args.push(format!("--file={}", file.display()));
     args.push(build.context.unwrap_or(empty_dir).display().to_string());
     let id = || image_id(podman, build.tag);

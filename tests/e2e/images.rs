@@ -46,3 +46,54 @@ fn the_routers_image_is_loaded_where_it_is_missing_and_is_the_program_alone() {
     assert!(saved.status.success() && saved.stdout.len() > 1 << 20 && saved.stdout == again.stdout);
     assert!(text(&saved.stderr).contains(&image), "{}", text(&saved.stderr));
 }
+
+#[test]
+fn images_are_listed_with_their_repos_and_pruned_if_nothing_uses_them_and_they_are_ours() {
+    let sandbox = Sandbox::alone_with("version: 1\nimage: {containerfile: Containerfile}\n", "version: 1\n");
+    let file = sandbox.repo().join(".sandboxc/Containerfile");
+    let write = |marker: &str| {
+        let unique = sandbox.repo().display().to_string();
+        std::fs::write(&file, format!("ARG BASE\nFROM ${{BASE}}\n# {unique} {marker}\n")).unwrap();
+        let args = ["image", "build", "agent", "--base", "localhost/sandboxc-base-agent:test"];
+        assert_eq!(code(&sandbox.command(&args).output().unwrap()), 0);
+    };
+    let images = |args: &[&str]| -> serde_json::Value {
+        let output = sandbox.command(&[&["image"], args, &["--json"]].concat()).output().unwrap();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let own = |list: &serde_json::Value| -> Vec<String> {
+        let repo = sandbox.repo();
+        let all = list.as_array().unwrap().iter().filter(|image| image["repo"].as_str() == repo.to_str());
+        all.map(|image| image["names"][0].as_str().unwrap().to_owned()).collect()
+    };
+    write("one");
+    write("two");
+    let listed = own(&images(&["ls"])["images"]);
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    let human = text(&sandbox.command(&["image", "ls"]).output().unwrap().stdout);
+    assert!(human.contains(&listed[0]) && human.contains(sandbox.repo().to_str().unwrap()), "{human}");
+
+    // Somebody else's name keeps the first one, a container the second one.
+    podman(&["tag", &listed[1], "localhost/somebody-elses:1"]);
+    podman(&["create", "--name", "sandboxc-test-uses-image", &listed[0], "true"]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(own(&images(&["prune", "--older", "1s"])["removed"]), [""; 0]);
+    podman(&["rmi", "localhost/somebody-elses:1"]);
+    podman(&["rm", "sandboxc-test-uses-image"]);
+
+    // The default age keeps both, and a dry run removes nothing.
+    assert_eq!(own(&images(&["prune"])["removed"]), [""; 0]);
+    let mut would = own(&images(&["prune", "--older", "1s", "--dry-run"])["removed"]);
+    would.sort();
+    let mut all = listed.clone();
+    all.sort();
+    assert_eq!(would, all);
+    assert_eq!(own(&images(&["ls"])["images"]).len(), 2);
+    let removed = images(&["prune", "--older", "1s"]);
+    assert_eq!(own(&removed["removed"]).len(), 2, "{removed}");
+    assert_eq!(own(&images(&["ls"])["images"]), [""; 0]);
+    // What the next start needs is still there.
+    assert_eq!(podman(&["image", "exists", &router_image()]), "");
+    assert!(text(&sandbox.command(&["image", "ls"]).output().unwrap().stdout).contains("localhost/sandboxc-agent:"));
+}
