@@ -125,10 +125,13 @@ fn newest(messages: &str) -> Option<LastRun> {
     let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
     let seconds = |message: &Message| message.at.parse::<u64>().ok().map(|at| at / 1_000_000);
     let (result, end) = messages.find_map(|message| Some((message.end()?, message)))?;
-    // Without a start before the previous end, the unit failed before it was active. A failure follows podman's event of
-    // the same run.
-    let start = messages.find(|message| message.id == STARTED || (message.end().is_some() && message.event.is_none()));
-    let started = start.filter(|start| start.id == STARTED).as_ref().and_then(seconds);
+    // podman reports the end of a failed run before systemd does. Without a start before any other end, the unit failed
+    // before it was active; one whose dependency failed never is.
+    let same = |message: &Message| {
+        end.id == FAILED && message.event.is_some() && message.end().is_some_and(|result| result != "success")
+    };
+    let boundary = messages.find(|message| message.id == STARTED || (message.end().is_some() && !same(message)));
+    let started = boundary.filter(|start| start.id == STARTED && end.id != NOT_STARTED).as_ref().and_then(seconds);
     Some(LastRun { result, started, ended: seconds(&end)? })
 }
 
@@ -164,6 +167,8 @@ mod tests {
         assert_eq!(newest(&success), Some(LastRun { result: "success".to_owned(), started: Some(80), ended: 95 }));
         let blocked = [line(NOT_STARTED, 99, ",\"JOB_RESULT\":\"dependency\""), success].concat();
         assert_eq!(newest(&blocked), Some(LastRun { result: "dependency".to_owned(), started: None, ended: 99 }));
+        let early = [line(FAILED, 99, ",\"UNIT_RESULT\":\"exit-code\""), died("0"), line(STARTED, 80, "")].concat();
+        assert_eq!(newest(&early), Some(LastRun { result: "exit-code".to_owned(), started: None, ended: 99 }));
         let failure = [line(FAILED, 96, ",\"UNIT_RESULT\":\"exit-code\""), died("3"), line(STARTED, 80, "")].concat();
         assert_eq!(newest(&failure), Some(LastRun { result: "exit-code".to_owned(), started: Some(80), ended: 96 }));
     }
