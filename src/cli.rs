@@ -38,6 +38,7 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::emit::PodmanVersion;
 use crate::runtime::exit;
@@ -158,7 +159,7 @@ struct ConfigArgs {
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
     /// Entry of `repos` in the server file [default: the one whose path is the repo]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(shell_files::repos))]
     name: Option<String>,
 }
 
@@ -197,6 +198,7 @@ pub fn command() -> clap::Command {
 
 /// Parses the arguments, runs the command and returns the exit code.
 pub fn main() -> u8 {
+    shell_files::complete();
     let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
         Ok(cli) => {

@@ -1,10 +1,11 @@
 //! `sandboxc allow`: an entry for a session that runs.
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
 use super::context::{Context, say, say_drawn};
 use super::documents::{AllowedEntry, VERSION, print_json};
-use super::{Failure, no_session};
+use super::{Failure, no_session, shell_files};
 use crate::config::{SessionBounds, session_rule};
 use crate::emit::live::with_rules;
 use crate::policy::{Effect, HostPattern, Policy, Rule, RuleId, Verdict, compare};
@@ -14,7 +15,7 @@ use crate::runtime::live::LivePolicy;
 #[derive(Debug, Args)]
 pub(super) struct AllowArgs {
     /// Session id, as shown by `ps`
-    #[arg(long, value_name = "SESSION")]
+    #[arg(long, value_name = "SESSION", add = ArgValueCandidates::new(shell_files::sessions))]
     session: String,
     /// Print one JSON document
     #[arg(long)]

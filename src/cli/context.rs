@@ -154,6 +154,13 @@ impl Context {
         Ok(entries(&self.inputs(args, PathBuf::from("/"), false)?))
     }
 
+    /// The names of the entries in the default server file.
+    pub(super) fn entry_names(&self) -> Result<Vec<String>, Failure> {
+        let args = ConfigArgs { repo: None, server: None, name: None, config_from: None };
+        let inputs = self.inputs(&args, PathBuf::from("/"), false)?;
+        Ok(entries(&inputs).into_iter().map(|(name, _)| name).collect())
+    }
+
     /// Whether lingering is enabled for this user; `None` if unknown.
     pub(super) fn lingers(&self) -> Option<bool> {
         let user = self.var("USER").filter(|user| !user.contains('/'))?;

@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
 use super::context::{Context, say};
-use super::{Failure, duration, no_session};
+use super::{Failure, duration, no_session, shell_files};
 use crate::runtime::enter::{Visit, enter};
 use crate::runtime::host;
 use crate::runtime::registry::Registry;
@@ -21,7 +22,7 @@ pub(super) struct ExecArgs {
     #[arg(long, value_name = "D", value_parser = duration::parse)]
     timeout: Option<Duration>,
     /// Session id, as shown by `ps`, or the name of an installed sandbox
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(shell_files::sessions))]
     session: String,
     /// Command to run
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -31,7 +32,7 @@ pub(super) struct ExecArgs {
 #[derive(Debug, Args)]
 pub(super) struct ShellArgs {
     /// Session id, as shown by `ps`, or the name of an installed sandbox
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(shell_files::sessions))]
     session: String,
 }
 

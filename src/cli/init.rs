@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
 
 use super::context::{Context, print, say, show};
-use super::{ConfigArgs, Failure};
+use super::{ConfigArgs, Failure, shell_files};
 use crate::config::{Mentions, Preset, decided_by_tool, disk, hosts_of_lock_file, hosts_of_tool, lock_files, schema};
 use crate::runtime::output;
 
@@ -16,7 +17,7 @@ const MOST_BYTES: u64 = 32 << 20;
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
     /// Copy the entries of this preset (see `sandboxc preset ls`); may be repeated
-    #[arg(long = "preset", value_name = "NAME")]
+    #[arg(long = "preset", value_name = "NAME", add = ArgValueCandidates::new(shell_files::presets))]
     presets: Vec<String>,
     /// Print what the owner of this machine may add to the server file
     #[arg(long)]
@@ -33,6 +34,7 @@ pub(super) enum PresetCommand {
     /// Print a preset
     Show {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(shell_files::presets))]
         name: String,
     },
 }
@@ -153,6 +155,7 @@ fn packages(tree: &disk::Tree, context: &Context) -> Packages {
         (".npmrc", "~/.npmrc"),
         (".config/pip/pip.conf", "~/.config/pip/pip.conf"),
         (".cargo/config.toml", "~/.cargo/config.toml"),
+        (".config/go/env", "~/.config/go/env"),
     ];
     for (path, shown) in files {
         let path = home.as_ref().map(|home| home.join(path)).filter(|path| path.is_file());

@@ -1,10 +1,11 @@
 //! `sandboxc logs`.
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
 use super::context::{Context, show};
 use super::documents::{LogLine, VERSION, print_json};
-use super::{Failure, no_session};
+use super::{Failure, no_session, shell_files};
 use crate::runtime::logs::logs as follow;
 
 #[derive(Debug, Args)]
@@ -16,7 +17,7 @@ pub(super) struct LogsArgs {
     #[arg(long)]
     json: bool,
     /// Session id, as shown by `ps`
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(shell_files::sessions))]
     session: String,
 }
 

@@ -1,10 +1,11 @@
 //! `sandboxc stop`.
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
 use super::context::{Context, say};
 use super::documents::{StoppedSession, VERSION, print_json};
-use super::{Failure, no_session};
+use super::{Failure, no_session, shell_files};
 use crate::runtime::exit;
 use crate::runtime::stop::{Stopped, stop as stop_session};
 
@@ -14,7 +15,7 @@ pub(super) struct StopArgs {
     #[arg(long)]
     json: bool,
     /// Session id, as shown by `ps`
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(shell_files::sessions))]
     session: String,
 }
 

@@ -8,13 +8,14 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use serde_json::{Map, Value};
 
 use self::screen::{Ask, Screen};
 use self::seen::{Counts, Key};
 use super::context::{Context, show};
 use super::documents::{VERSION, Watched, print_json};
-use super::{Failure, no_session};
+use super::{Failure, no_session, shell_files};
 use crate::policy::Reason;
 use crate::runtime::decisions::Decisions;
 use crate::runtime::keys::Keys;
@@ -32,7 +33,7 @@ pub(super) struct WatchArgs {
     #[arg(long, value_name = "FILE")]
     server: Option<std::path::PathBuf>,
     /// Session id, as shown by `ps`
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(shell_files::sessions))]
     session: String,
 }
 

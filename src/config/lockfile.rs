@@ -72,7 +72,7 @@ pub fn hosts_of_lock_file(name: &str, text: &str) -> Mentions {
     found
 }
 
-/// The registries that a tool's configuration names: `.npmrc`, `pip.conf`, cargo's `config.toml`.
+/// The registries that a tool's configuration names: `.npmrc`, `pip.conf`, cargo's `config.toml`, go's `env`.
 pub fn hosts_of_tool(text: &str) -> Mentions {
     let mut found = Mentions::new();
     for (line, number) in text.lines().zip(1_u32..) {
@@ -81,7 +81,7 @@ pub fn hosts_of_tool(text: &str) -> Mentions {
             continue;
         };
         let key = key.trim();
-        let names = key.ends_with("registry") || key.ends_with("index-url") || key == "index";
+        let names = key.ends_with("registry") || key.ends_with("index-url") || key == "index" || key == "GOPROXY";
         if names {
             for host in urls(value) {
                 found.entry(host).or_default().push(number);
@@ -191,6 +191,10 @@ mod tests {
         assert_eq!(
             hosts("[global]\nindex-url = https://pip.example.com/simple\n; extra-index-url = https://no.example.com\n"),
             ["pip.example.com"]
+        );
+        assert_eq!(
+            hosts("GOPROXY=https://go.example.com/a,https://b.example.com|direct\n"),
+            ["b.example.com", "go.example.com"]
         );
         assert_eq!(hosts("[registries.corp]\nindex = \"sparse+https://cargo.example.com/\"\n"), ["cargo.example.com"]);
     }

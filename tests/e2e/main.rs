@@ -25,6 +25,7 @@ mod guard;
 mod harness;
 mod host_safety;
 mod images;
+mod init;
 mod isolation;
 mod job_control;
 mod learn;

@@ -97,7 +97,8 @@ class Client {
   async completion(path, line, character) {
     const params = { textDocument: { uri: pathToFileURL(path).href }, position: { line, character } };
     const { items } = await this.request("textDocument/completion", params);
-    return items.map((item) => item.label);
+    // The tags of server files are offered everywhere.
+    return items.map((item) => item.label).filter((label) => !label.startsWith("!"));
   }
 }
 
@@ -174,7 +175,7 @@ const text = "version: 1\nidentity: root\nnetwork:\n  \nenv:\n  A: b\nresource_l
 await test("hover shows what a key means, its default and an example", async () => {
   await client.open(half, text);
   for (const [line, at, words] of [
-    [1, 2, ["The user that the command runs as.", "Default: \`host-user\`."]],
+    [1, 2, ["The user that the command runs as:", "Default: \`host-user\`."]],
     [7, 4, ["Time until the command is stopped", "Default: no limit.", "3600"]],
     [4, 1, ["Environment variables."]],
   ]) {

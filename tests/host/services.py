@@ -4,6 +4,7 @@ What they want they cannot be told by a test, which has no way to them but throu
 
     /wants/SHA256/KIND/...    401 unless the bytes that the client gives as its credential have this SHA-256
 
+    /open/KIND/...            the same for packages, without a credential; also a proxy of Go modules
 A client that has paths of its own says `x-wants: SHA256/KIND` instead. The credential may be the value of x-api-key, what follows
 Bearer or token in Authorization, user or password of Basic, or all of Authorization. Each request leaves a line in access.log:
 {"event": "claim", "kind", "wants", "given": "nothing", "wrong" or "right"}. KIND:
@@ -60,6 +61,8 @@ def serve(http, body, log):
             KINDS[path[2]](http, body, given[0], base, path[3:])
         else:
             http.answer(b"a credential is needed\n", "text/plain", 401, **{"www-authenticate": 'Basic realm="r"'})
+    elif path[0] == "open" and len(path) > 2 and path[1] in OPEN:
+        OPEN[path[1]](http, body, None, f"https://{http.headers['host']}/{'/'.join(path[:2])}", path[2:])
     else:
         return False
     return True
@@ -175,7 +178,7 @@ def npm(http, _, __, base, rest):
 
 def cargo(http, _, __, base, rest):
     if rest[-1] == "config.json":
-        return as_json(http, {"dl": f"{base}/crates", "api": base, "auth-required": True})
+        return as_json(http, {"dl": f"{base}/crates", "api": base, "auth-required": "/wants/" in base})
     if rest[0] == "crates":
         return http.answer(CRATE)
     return as_json(http, {
@@ -183,4 +186,44 @@ def cargo(http, _, __, base, rest):
     })  # fmt: skip
 
 
+def module():
+    """A Go module as its proxy serves it."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as zipped:
+        for name, text in MODULE.items():
+            zipped.writestr(zipfile.ZipInfo(f"mod.example.com/clientprobe@v1.0.0/{name}"), text)
+    return data.getvalue()
+
+
+MODULE = {"go.mod": "module mod.example.com/clientprobe\n\ngo 1.20\n", "probe.go": "package clientprobe\n"}
+
+
+def goproxy(http, _, __, base, rest):
+    match rest[-1].rpartition(".")[2]:
+        case "info":
+            as_json(http, {"Version": "v1.0.0", "Time": "2020-01-01T00:00:00Z"})
+        case "mod":
+            http.answer(MODULE["go.mod"].encode(), "text/plain")
+        case "zip":
+            http.answer(module(), "application/zip")
+        case _:
+            http.answer(b"v1.0.0\n", "text/plain")
+
+
+def go_sum():
+    """The lines of go.sum: a hash of the list of the files' hashes (golang.org/x/mod/sumdb/dirhash)."""
+    def line(files, suffix):
+        listed = "".join(f"{digest(text.encode())}  {name}\n" for name, text in sorted(files.items()))
+        one = base64.b64encode(hashlib.sha256(listed.encode()).digest()).decode()
+        return f"mod.example.com/clientprobe v1.0.0{suffix} h1:{one}\n"
+
+    inside = {f"mod.example.com/clientprobe@v1.0.0/{name}": text for name, text in MODULE.items()}
+    return line(inside, "") + line({"go.mod": MODULE["go.mod"]}, "/go.mod")
+
+
+def integrity():
+    return "sha512-" + base64.b64encode(hashlib.sha512(PACKAGE).digest()).decode()
+
+
+OPEN = {"simple": simple, "npm": npm, "cargo": cargo, "goproxy": goproxy}
 KINDS = {"echo": echo, "events": events, "git": git, "simple": simple, "npm": npm, "cargo": cargo}

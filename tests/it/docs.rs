@@ -85,7 +85,9 @@ fn values(object: &Value) -> String {
     let mut text = String::new();
     for one in alternatives.into_iter().flatten() {
         let form = one["const"].as_str().map_or_else(|| kind(one), |constant| format!("`{constant}`"));
-        text.push_str(&format!("* {form}: {}\n", paragraph(one)));
+        let meaning = paragraph(one);
+        let meaning = if meaning.is_empty() { meaning } else { format!(": {meaning}") };
+        text.push_str(&format!("* {form}{meaning}\n"));
     }
     if !text.is_empty() {
         text.push('\n');
@@ -112,6 +114,10 @@ fn kind(value: &Value) -> String {
     }
     if let Some(constant) = value.get("const") {
         return format!("`{constant}`");
+    }
+    if let Some(words) = value["enum"].as_array() {
+        let words: Vec<String> = words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
+        return words.join(" or ");
     }
     let alternatives = ["oneOf", "anyOf", "allOf"].iter().find_map(|key| value[*key].as_array());
     if let Some(alternatives) = alternatives {

@@ -1,5 +1,7 @@
 //! What editors show about each key: descriptions, defaults and examples, for the keys of the readers' tables.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::config::read::Keys;
@@ -48,6 +50,7 @@ const TEXTS: &str = include_str!("keys.yaml");
 /// Adds what is known about each key of these tables. A key without a text stays without one, which a test excludes.
 pub(super) fn add(schema: &mut Value, parts: &[Part]) {
     let texts = texts();
+    let choices = choices(schema);
     for (at, keys) in parts {
         let Some(properties) = schema.pointer_mut(at).and_then(|part| part.get_mut("properties")) else { continue };
         for key in keys.known {
@@ -55,9 +58,24 @@ pub(super) fn add(schema: &mut Value, parts: &[Part]) {
             // An entry of `repos` has the keys of `defaults`, and two of its own.
             let about = about.or_else(|| texts.get(server::DEFAULTS.what)?.get(key).filter(|_| is_entry(keys)));
             let (Some(about), Some(property)) = (about, properties.get_mut(key)) else { continue };
+            let choice = property.pointer("/anyOf/0/$ref").or(property.get("$ref")).and_then(Value::as_str);
+            if let Some(words) = choice.and_then(|choice| choices.get(choice)) {
+                // A language server would show what one word means instead of what the key means.
+                let optional = property.get("anyOf").map(|_| Value::Null);
+                *property = json!({ "enum": words.iter().cloned().chain(optional).collect::<Vec<_>>() });
+            }
             describe(property, about);
         }
     }
+}
+
+/// The words of each definition that is a choice of words, by the reference to it.
+fn choices(schema: &Value) -> BTreeMap<String, Vec<Value>> {
+    let definitions = schema["definitions"].as_object().into_iter().flatten();
+    let words = |definition: &Value| -> Option<Vec<Value>> {
+        definition["oneOf"].as_array()?.iter().map(|one| one.get("const").cloned()).collect()
+    };
+    definitions.filter_map(|(name, one)| Some((format!("#/definitions/{name}"), words(one)?))).collect()
 }
 
 fn is_entry(keys: &Keys) -> bool {
@@ -84,7 +102,10 @@ fn describe(property: &mut Value, about: &Value) {
         *property = json!({ "allOf": [{ "$ref": reference }] });
     }
     let Some(property) = property.as_object_mut() else { return };
-    property.insert("description".to_owned(), format!("{text}{otherwise}").into());
+    // The language server for YAML escapes the first and shows the second, if there is one.
+    for name in ["description", "markdownDescription"] {
+        property.insert(name.to_owned(), format!("{text}{otherwise}").into());
+    }
     for (name, value) in [("default", default.cloned()), ("examples", examples)] {
         property.extend(value.map(|value| (name.to_owned(), value)));
     }

@@ -2,12 +2,11 @@
 
 use schemars::JsonSchema;
 
-/// Seconds, or a number with a unit.
+/// Seconds, or a number and one of s, m, h, d.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 pub(super) enum Timeout {
-    /// Seconds.
+    // Without descriptions of their own, which an editor would show instead of the key's.
     Seconds(#[schemars(range(min = 10, max = 40_000_000))] u32),
-    /// A number and one of s, m, h, d.
     Text(#[schemars(regex(pattern = r"^[0-9]+(\.[0-9]+)?(s|sec|m|min|h|d)$"))] String),
 }
