@@ -19,6 +19,7 @@ Bearer or token in Authorization, user or password of Basic, or all of Authoriza
 The host aws.example.net is tests/router/fake_aws.py with the keys in AWS; its log's lines are in access.log as {"event": "aws"}.
 """
 import base64
+import gzip
 import hashlib
 import io
 import json
@@ -153,7 +154,8 @@ def wheel():
 
 def archive(files):
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as tar:
+    # The same bytes in every process, since lock files have hashes of them.
+    with gzip.GzipFile(fileobj=data, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         for name, text in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(text)
