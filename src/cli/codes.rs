@@ -19,6 +19,9 @@ const OF_COMMAND: [(&str, &str); 5] = [
 fn codes(name: &str) -> Vec<(&'static str, &'static str)> {
     let mut all = match name {
         "run" | "agent" | "learn" | "exec" | "shell" => OF_COMMAND.to_vec(),
+        "start" => {
+            vec![("0", "the session runs"), ("128+n", "sandboxc received signal n while it started the session")]
+        }
         "explain" => vec![("0", "the request is allowed"), ("1", "it is denied")],
         "doctor" => vec![("0", "this host keeps every promise"), ("1", "it does not")],
         "diff" => vec![DONE, ("1", "the change permits more, with --fail-on-wider")],
