@@ -22,6 +22,8 @@ use super::{ConfigArgs, Failure};
 /// A snapshot of the environment.
 pub(super) struct Context {
     env: BTreeMap<String, String>,
+    /// Variables that an option set, which nobody has to be told about.
+    by_option: Vec<String>,
 }
 
 impl Context {
@@ -30,13 +32,14 @@ impl Context {
         let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        Self { env: std::env::vars_os().filter_map(pair).collect() }
+        Self { env: std::env::vars_os().filter_map(pair).collect(), by_option: Vec::new() }
     }
 
     /// The same environment with another value of a variable.
     #[must_use]
     pub(super) fn with(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_owned(), value.to_owned());
+        self.by_option.push(name.to_owned());
         self
     }
 
@@ -230,7 +233,9 @@ impl Context {
         if verbosity() == Verbosity::Quiet {
             return;
         }
-        match loaded.in_force.overrides.as_slice() {
+        let overrides = loaded.in_force.overrides.iter().copied();
+        let overrides: Vec<&str> = overrides.filter(|name| !self.by_option.iter().any(|by| by == name)).collect();
+        match overrides.as_slice() {
             [] => {}
             [one] => say(&format!("sandboxc: {one} overrides the config")),
             [all @ .., last] => say(&format!("sandboxc: {} and {last} override the config", all.join(", "))),

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use sandboxc::config::private_home;
+
 use crate::harness::{SERVER, Sandbox, code, podman, text};
 use crate::terminal::on_a_terminal_typing;
 
@@ -54,7 +56,8 @@ fn learning_needs_the_servers_permission_and_opens_nothing_private() {
     assert_ne!(lines[1], "0", "{out}");
     assert_eq!(lines[2..], ["0", "0", "kept", "0"], "{out}{said}");
     assert!(said.contains("not passed on while learning: PASSED"), "{said}");
-    assert!(!podman(&["volume", "ls", "--format", "{{.Name}}"]).contains("-learn"), "its home is gone");
+    let home = format!("{}-learn", private_home(None, &sandbox.repo().canonicalize().unwrap()));
+    assert!(!podman(&["volume", "ls", "--format", "{{.Name}}"]).contains(&home), "its home is gone");
 }
 
 #[test]

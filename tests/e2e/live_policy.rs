@@ -95,6 +95,10 @@ network:
         ("aws.example.net", "aws.example.net:443 stays denied: the server's ceiling does not include it"),
         ("{host: private.example.com, private: true}", "error[private-from-repo]"),
         ("*.com", "error[broad-host]"),
+        (
+            "sub.example.org:443",
+            "the entry would replace what another one permits for sub.example.org:80 (.sandboxc/sandbox.yaml:5)",
+        ),
         ("10.1.2.3:80", "error[bad-host]"),
         ("127.0.0.1:80", "error[bad-host]"),
         ("{host: x.example.com, port: 1}", "error[unknown-key]"),
