@@ -103,7 +103,7 @@ fn urls(line: &str) -> Vec<(String, u16)> {
     for (scheme, port) in [("https://", 443), ("http://", 80), ("ssh://", 22)] {
         for (at, _) in line.match_indices(scheme) {
             let rest = line.get(at + scheme.len()..).unwrap_or("");
-            let authority = rest.split(['/', '"', '\'', '?', '#', ' ', ')', '}', ',']).next().unwrap_or("");
+            let authority = rest.split(['/', '"', '\'', '?', '#', ' ', ')', '}', ',', '|']).next().unwrap_or("");
             // A user and password are not shown anywhere.
             let authority = authority.rsplit('@').next().unwrap_or("");
             let (host, said) = match authority.split_once(':') {
