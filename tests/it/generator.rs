@@ -10,6 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use sandboxc::config::Protected;
 use sandboxc::emit::quadlet::service_of;
 use sandboxc::emit::{File, PodmanVersion, tree};
+use sandboxc::plan::pod::EXECUTE;
 use sandboxc::plan::{Plan, plan_hash, trust};
 use sandboxc::source::{Place, Sourced};
 
@@ -172,7 +173,8 @@ fn compare(random: &Random, plan: &Plan, files: &[File], agent: &str) {
     let entrypoint: Vec<String> = serde_json::from_str(&options(&args, "--entrypoint")[0]).unwrap();
     let command: Vec<String> = ["cmd".to_owned()].into_iter().chain(random.words.iter().cloned()).collect();
     let shell = if random.secrets { &trust::with_secrets()[..] } else { &[] };
-    assert_eq!(entrypoint, [shell, &command].concat());
+    let executes = EXECUTE.map(str::to_owned);
+    assert_eq!(entrypoint, [&executes, shell, &command].concat());
     if random.secrets {
         keeps_secrets(random, plan, files, &args);
     }
