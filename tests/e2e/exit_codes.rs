@@ -116,7 +116,7 @@ fn a_units_command_that_is_missing_or_not_executable_ends_as_under_run() {
 fn a_units_command_starts_as_podmans_init_would_start_it() {
     let script = "{ tr '\\0' ' ' </proc/1/cmdline; echo; echo $$ $PPID; grep -E '^Sig(Ign|Blk|Cgt)' /proc/self/status; \
          ls /proc/$$/fd | tr '\\n' ' '; id -u; pwd; } >out.txt 2>&1";
-    let installed = Installed::new("q-exec", &crate::quadlet_live::repo(script));
+    let installed = Installed::new("q-execute", &crate::quadlet_live::repo(script));
     assert!(installed.run().status.success(), "{}", journal(&installed.agent));
     let out = std::fs::read_to_string(installed.sandbox.repo().join("out.txt")).unwrap();
     assert!(out.contains("podman-init") && out.contains("\n2 1\n"), "{out}");

@@ -171,6 +171,8 @@ fn who_needs_user_namespaces_gets_them_from_the_server_and_protected_paths_are_w
         with_git(&sandbox);
         let output = sandbox.run(&["unshare", "-Ur", "id", "-u"]);
         assert_eq!((code(&output), text(&output.stdout)), (0, "0\n".to_owned()), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("1 warning"), "{}", text(&output.stderr));
+        let output = sandbox.command(&["--verbose", "run", "--", "true"]).output().unwrap();
         assert!(text(&output.stderr).contains("watched, but not mounted over"), "{}", text(&output.stderr));
 
         let attack = format!("python3 -c '{MOVE}'; sleep 60");

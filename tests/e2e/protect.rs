@@ -124,6 +124,11 @@ fn what_the_host_replaces_is_watched_from_then_on() {
     assert!(errors.contains("ALARM: ") && errors.contains("core.fsmonitor = "), "{errors}");
 }
 
+/// Runs a command with all warnings, of which there would be only the number.
+fn verbose(sandbox: &Sandbox, command: &[&str]) -> std::process::Output {
+    sandbox.command(&[&["--verbose", "run", "--"], command].concat()).output().unwrap()
+}
+
 #[test]
 fn a_mount_below_a_protected_part_is_refused_and_a_link_is_never_followed() {
     let sandbox = Sandbox::with(&format!("{REPO}workspace: {{protect: [ci]}}\n"), SERVER);
@@ -137,7 +142,7 @@ fn a_mount_below_a_protected_part_is_refused_and_a_link_is_never_followed() {
     assert_eq!(code(&output), 2);
     assert!(text(&output.stderr).contains("`ci` is a link"), "{}", text(&output.stderr));
     fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), REPO).unwrap();
-    let output = sandbox.run(&["sh", "-c", "cat .git/hooks/pre-commit; cat ci/pre-commit; ls -A .git"]);
+    let output = verbose(&sandbox, &["sh", "-c", "cat .git/hooks/pre-commit; cat ci/pre-commit; ls -A .git"]);
     assert_eq!(text(&output.stdout), "config\nhooks\n", "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("`.git/hooks` is a symbolic link"), "{}", text(&output.stderr));
 }
@@ -153,7 +158,7 @@ fn a_worktree_is_warned_about_and_works_read_only_as_the_warning_says() {
     fs::remove_dir(sandbox.repo()).unwrap();
     git(&main, &["worktree", "add", "-q", sandbox.repo().to_str().unwrap()]);
     fs::rename(sandbox.scratch("kept"), sandbox.repo().join(".sandboxc")).unwrap();
-    let output = sandbox.run(&["git", "log", "--oneline"]);
+    let output = verbose(&sandbox, &["git", "log", "--oneline"]);
     let said = text(&output.stderr);
     assert!(
         code(&output) == 128 && said.contains("git will not work inside") && said.contains("allow_mounts"),
@@ -173,7 +178,7 @@ fn a_worktree_is_warned_about_and_works_read_only_as_the_warning_says() {
     .unwrap();
     let script = "git log --oneline | wc -l; git status --short; git worktree prune; git gc -q --prune=now; echo x >.git; mv .git aside; \
                   git -c user.name=x -c user.email=x@x commit -qm y --allow-empty && echo COMMITTED; git log --oneline | wc -l";
-    let output = sandbox.run(&["sh", "-c", script]);
+    let output = verbose(&sandbox, &["sh", "-c", script]);
     assert_eq!(text(&output.stdout), "1\n?? .sandboxc/\n1\n", "{}", text(&output.stderr));
     assert!(!text(&output.stderr).contains("git will not work"), "{}", text(&output.stderr));
     let all = git(&main, &["worktree", "list"]);
