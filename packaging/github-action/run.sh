@@ -14,7 +14,7 @@ flags=(--timeout "${SANDBOX_TIMEOUT:-30m}" --network-log "$SANDBOX_LOGS/network.
 if [ -n "${SANDBOX_CONFIG_FROM:-}" ]; then
     flags+=("--config-from=$SANDBOX_CONFIG_FROM")
     # For the reviewer only: the change has no effect on this run.
-    if changes=$(sandboxc diff "$SANDBOX_CONFIG_FROM" --format markdown); then
+    if changes=$(sandboxc diff --format markdown -- "$SANDBOX_CONFIG_FROM"); then
         printf '## What this change does to its sandbox\n\n%s\n\n' "$changes" >>"$summary"
     fi
 fi
@@ -23,10 +23,9 @@ sandboxc run "${flags[@]}" -- sh -c "$SANDBOX_COMMAND"
 code=$?
 
 {
-    # shellcheck disable=SC2016 # Markdown.
-    printf '## Sandbox\n\nThe command ended with exit code %s.\n\n```text\n' "$code"
-    sandboxc log summary "$SANDBOX_LOGS/network.log" 2>/dev/null || echo "no network log"
-    printf '```\n'
+    printf '## Sandbox\n\nThe command ended with exit code %s.\n\n' "$code"
+    # Indented, since the command chose some of the names, and could close a fence.
+    { sandboxc log summary "$SANDBOX_LOGS/network.log" 2>/dev/null || echo "no network log"; } | sed 's/^/    /'
 } >>"$summary"
 [ -z "${GITHUB_OUTPUT:-}" ] || echo "exit-code=$code" >>"$GITHUB_OUTPUT"
 exit "$code"

@@ -8,9 +8,10 @@ use clap::Args;
 use super::context::{Context, print, put};
 use super::run::{Asked, RunFlags, context, live};
 use super::{Failure, duration};
+use crate::plan::{PlanError, session_is_valid};
 use crate::runtime::host;
 use crate::runtime::keeper::{self, Start};
-use crate::runtime::life::{Purpose, Stay};
+use crate::runtime::life::{LifeError, Purpose, Stay};
 use crate::runtime::registry::Registry;
 
 #[derive(Debug, Args)]
@@ -20,7 +21,7 @@ pub(super) struct StartArgs {
     /// Stop the session after this time without a command, e.g. 30m
     #[arg(long, value_name = "D", value_parser = duration::parse)]
     idle: Option<Duration>,
-    /// Stop the session after this time in any case, e.g. 12h
+    /// Stop the session after this time in any case, e.g. 12h; a smaller configured timeout applies instead
     #[arg(long, value_name = "D", value_parser = duration::parse)]
     max_age: Option<Duration>,
     /// Be the process that keeps the session
@@ -45,6 +46,9 @@ pub(super) fn start(args: &StartArgs) -> Result<u8, Failure> {
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     words.push("--keeper".into());
     let session = if let Some(session) = args.flags.session() {
+        if !session_is_valid(session) {
+            return Err(LifeError::from(PlanError::BadSession(session.to_owned())).into());
+        }
         if Registry::open(&Context::runtime_dir()?)?.find(session)?.is_some() {
             return Err(Failure::promise(format!(
                 "a session {session} is running: stop it with `sandboxc stop {session}`, or use another `--session`"

@@ -85,6 +85,8 @@ pub(super) fn watch(args: &WatchArgs) -> Result<u8, Failure> {
                 Ask::Allow { remember } => {
                     let said = screen.allow(&registry, args.server.as_deref(), remember);
                     screen.say(&said.unwrap_or_else(|failure| failure.message));
+                    // What was typed meanwhile was not about what is chosen next.
+                    break;
                 }
             }
         }

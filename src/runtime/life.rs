@@ -60,7 +60,7 @@ pub enum Purpose<'a> {
 pub struct Stay {
     /// It ends after this time without a command.
     pub idle: Option<Duration>,
-    /// It ends after this time in any case.
+    /// It ends after this time in any case; a smaller configured timeout applies instead.
     pub most: Option<Duration>,
 }
 

@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Sandbox, code, everything, signal, text, wait_until};
+use crate::harness::{REPO, SERVER, Sandbox, code, everything, signal, text, wait_until};
 use crate::quadlet_live::systemctl;
 
 /// Starts a session; returns its id, which is all that stdout has.
@@ -89,6 +89,16 @@ fn a_session_ends_at_its_age_and_its_commands_with_it() {
     wait_until("the old session to end", || !runs(&sandbox, &session));
 }
 
+/// The server's limit is a promise for every session, not only for those with a command.
+#[test]
+fn a_session_ends_at_the_configured_timeout_whatever_its_age_may_be() {
+    let server = format!("{SERVER}defaults: {{resource_limits: {{timeout: 10}}}}\n");
+    let sandbox = Sandbox::with(REPO, &server);
+    let session = start(&sandbox, &["--max-age", "1h"]);
+    assert!(runs(&sandbox, &session));
+    wait_until("the session to time out", || !runs(&sandbox, &session));
+}
+
 #[test]
 fn a_session_outlives_the_terminal_and_the_shell_that_started_it() {
     let sandbox = Sandbox::new();
@@ -131,6 +141,7 @@ fn a_start_that_fails_says_why_and_prints_no_id() {
         (&["start"][..], 2, "sandbox.yaml"),
         (&["start", "--tty"], 2, "use it with `exec`"),
         (&["start", "--timeout", "5m"], 2, "--max-age"),
+        (&["start", "--session", "A B"], 2, "session id"),
     ] {
         let output = sandbox.command(args).output().unwrap();
         assert_eq!((code(&output), text(&output.stdout).as_str()), (expected, ""), "{args:?}");

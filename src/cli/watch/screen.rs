@@ -41,14 +41,16 @@ pub(super) struct Screen<'a> {
     session: &'a str,
     /// What was denied and can be allowed, the oldest first, each with its last lines.
     denied: Vec<(Key, Vec<Logged>)>,
-    /// What a key is about, counted from the newest.
-    chosen: usize,
+    /// What a key is about. Once one was shown, only a key chooses another: the command decides when something else is denied,
+    /// and a key that was meant for one destination must not open another.
+    chosen: Option<Key>,
+    shown: bool,
     status: String,
 }
 
 impl<'a> Screen<'a> {
     pub(super) fn new(session: &'a str) -> Self {
-        Self { session, denied: Vec::new(), chosen: 0, status: String::new() }
+        Self { session, denied: Vec::new(), chosen: None, shown: false, status: String::new() }
     }
 
     /// Shows a decision, if it is the first of its kind.
@@ -67,10 +69,13 @@ impl<'a> Screen<'a> {
             Some(_) => {}
             None => {
                 if self.denied.len() == MOST {
-                    self.denied.remove(0);
+                    let oldest = self.denied.iter().position(|(one, _)| self.chosen.as_ref() != Some(one));
+                    self.denied.remove(oldest.unwrap_or(0));
                 }
                 self.denied.push((key.clone(), vec![line]));
-                self.chosen = 0;
+                if !self.shown {
+                    self.chosen = Some(key.clone());
+                }
             }
         }
     }
@@ -84,6 +89,7 @@ impl<'a> Screen<'a> {
 
     /// Draws the status line, if it has changed.
     pub(super) fn draw(&mut self, counts: &Counts) {
+        self.shown |= self.choice().is_some();
         let status = self.status_line(counts);
         if status != self.status {
             let shown: String = escaped(&status).chars().take(WIDTH).collect();
@@ -99,14 +105,15 @@ impl<'a> Screen<'a> {
                 let others = if self.denied.len() > 1 { " · n other" } else { "" };
                 format!("{}: a allow until the end · r also remember{others} · q quit", key.place())
             }
-            None => "q quit".to_owned(),
+            None if self.denied.is_empty() => "q quit".to_owned(),
+            None => "n choose a denial · q quit".to_owned(),
         };
         format!("{allowed} allowed ({hosts} hosts), {denied} denied · {keys}")
     }
 
     fn choice(&self) -> Option<&(Key, Vec<Logged>)> {
-        let at = self.denied.len().checked_sub(self.chosen + 1)?;
-        self.denied.get(at)
+        let chosen = self.chosen.as_ref()?;
+        self.denied.iter().find(|(one, _)| one == chosen)
     }
 
     /// What a key means.
@@ -116,7 +123,9 @@ impl<'a> Screen<'a> {
             b'a' if self.choice().is_some() => Ask::Allow { remember: false },
             b'r' if self.choice().is_some() => Ask::Allow { remember: true },
             b'n' if !self.denied.is_empty() => {
-                self.chosen = (self.chosen + 1) % self.denied.len();
+                let at = self.denied.iter().position(|(one, _)| self.chosen.as_ref() == Some(one)).unwrap_or(0);
+                let older = at.checked_sub(1).unwrap_or(self.denied.len() - 1);
+                self.chosen = self.denied.get(older).map(|(one, _)| one.clone());
                 Ask::Nothing
             }
             _ => Ask::Nothing,
@@ -162,7 +171,7 @@ impl<'a> Screen<'a> {
             said.push("remembered in .sandboxc/sandbox.yaml".to_owned());
         }
         self.denied.retain(|(one, _)| one != &key);
-        self.chosen = 0;
+        self.chosen = None;
         Ok(said.join("\n"))
     }
 
@@ -176,5 +185,36 @@ impl<'a> Screen<'a> {
     fn put(text: &str) {
         let mut stdout = io::stdout().lock();
         let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn deny(screen: &mut Screen<'_>, host: &str) {
+        let line = json!({"ts": 1.0, "tier": "passthrough", "verdict": "deny", "host": host, "port": 443,
+            "reason": "not-allowed", "rule": null, "session": "s"});
+        let line = line.as_object().unwrap().clone();
+        screen.add(&Key::of(&line), 2, line);
+    }
+
+    #[test]
+    fn a_new_denial_never_takes_the_key_that_was_meant_for_another() {
+        let mut screen = Screen::new("s");
+        deny(&mut screen, "earlier.test");
+        deny(&mut screen, "wanted.test");
+        assert_eq!(screen.choice().unwrap().0.host, "wanted.test", "the newest, until one is shown");
+        screen.draw(&Counts::default());
+        for number in 0..2 * MOST {
+            deny(&mut screen, &format!("n{number}.test"));
+            assert_eq!(screen.choice().unwrap().0.host, "wanted.test");
+        }
+        assert_eq!(screen.denied.len(), MOST);
+        // Only a key chooses another one.
+        assert_eq!(screen.press(b'n'), Ask::Nothing);
+        assert_ne!(screen.choice().unwrap().0.host, "wanted.test");
     }
 }

@@ -55,7 +55,11 @@ pub(super) fn execute(
     let mut decisions =
         has_network.then(|| NetworkLog::follow(&started.session.router_log(), started.plan, redactor(), log));
     let configured = started.plan.agent.main.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
-    let timeout = order.timeout.into_iter().chain(configured).min();
+    let age = match order.purpose {
+        Purpose::Visits(stay) => stay.most,
+        Purpose::Command(_) => None,
+    };
+    let timeout = order.timeout.into_iter().chain(configured).chain(age).min();
     let workspace = &order.config.0.workspace;
     let start = (!workspace.start.as_os_str().is_empty()).then(|| workspace.target.join(&workspace.start));
     let begin = Instant::now();
@@ -70,8 +74,11 @@ pub(super) fn execute(
     );
     (order.progress)(Progress::Ready(started.state.session()));
     let alarm = watched.map(|watched| watched.watch.raised());
+    let deadline = timeout.map(|timeout| begin + timeout);
     let ended = match order.purpose {
-        Purpose::Visits(stay) => hold((started.podman, started.state, &started.agent), stay, signals, alarm),
+        Purpose::Visits(stay) => {
+            hold((started.podman, started.state, &started.agent), (stay.idle, deadline), signals, alarm)
+        }
         Purpose::Command(command) => {
             let request = Exec {
                 container: &started.agent,
@@ -82,7 +89,7 @@ pub(super) fn execute(
                 term: order.term,
                 env_file: started.given.env_file.as_deref(),
                 secrets: started.given.secrets,
-                deadline: timeout.map(|timeout| begin + timeout),
+                deadline,
                 alarm,
             };
             exec(started.podman, &request, signals)

@@ -3,7 +3,6 @@
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::Stay;
 use crate::runtime::RuntimeError;
 use crate::runtime::conmon::Inside;
 use crate::runtime::exec::{Ended, wait_for};
@@ -16,17 +15,17 @@ use crate::runtime::state::State;
 /// How often to check whether somebody visits the session.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Waits in the session whose agent has this container, until a signal asks to stop, the alarm is raised, or the session was idle or existed for too long.
+/// Waits in the session whose agent has this container, until a signal asks to stop, the alarm is raised, the deadline passes,
+/// or nobody has visited the session for the time `idle`.
 pub(super) fn hold(
     (podman, state, agent): (&Podman, &State, &str),
-    stay: Stay,
+    (idle, deadline): (Option<Duration>, Option<Instant>),
     signals: &Signals,
     alarm: Option<&UnixStream>,
 ) -> Result<Ended, RuntimeError> {
     let gone = || RuntimeError::Host("the sandbox's container has ended".to_owned());
     let inside = Inside::of_id(agent).ok_or_else(gone)?;
-    let begin = Instant::now();
-    let mut used = begin;
+    let mut used = Instant::now();
     let ended = loop {
         match signals.next() {
             Some(Asked::End(signal)) => break Ended::Signalled(signal),
@@ -35,14 +34,14 @@ pub(super) fn hold(
             None => {}
         }
         let now = Instant::now();
-        if stay.most.is_some_and(|most| now >= begin + most) {
-            break Ended::Code(0);
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            break Ended::TimedOut;
         }
         // The lock is held until the session is recorded as ending, so that no visitor comes in between.
         let unvisited = state.unvisited();
         if unvisited.is_none() {
             used = now;
-        } else if stay.idle.is_some_and(|idle| now >= used + idle) {
+        } else if idle.is_some_and(|idle| now >= used + idle) {
             state.enter(Stage::Ending);
             break Ended::Code(0);
         }
