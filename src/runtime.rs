@@ -17,6 +17,7 @@ pub mod fault;
 pub mod gc;
 pub mod host;
 pub mod image;
+pub mod image_build;
 pub mod image_store;
 pub mod keeper;
 pub mod keys;
@@ -83,6 +84,16 @@ pub enum RuntimeError {
     /// Images are missing from local storage.
     #[error("{}", image::missing(.0))]
     MissingImages(Vec<MissingImage>),
+    /// A build failed.
+    #[error("building {tag} failed with {status}{}", image_build::tail(.lines))]
+    Build {
+        /// The image.
+        tag: String,
+        /// How podman ended.
+        status: String,
+        /// The last lines of its output, unless they have been printed.
+        lines: Vec<String>,
+    },
     /// podman's container differs from the plan.
     #[error("the container {container} has {what}, but the plan says {planned}; the command was not started")]
     Unplanned {

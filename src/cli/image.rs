@@ -1,17 +1,19 @@
-//! `sandboxc image`: builds and writes images; `images` lists and removes them.
+//! `sandboxc image`: builds and writes images; `images` lists and removes them, `provide` builds what a start needs.
 
 mod images;
+pub(super) mod provide;
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::context::{Context, say};
 use super::documents::{ImageBuilt, VERSION, print_json};
 use super::{ConfigArgs, Failure};
-use crate::config::{Frozen, ImageSource, Resolved};
-use crate::runtime::image::{Build, build, image_id, write_frozen};
+use crate::config::{ImageSource, Resolved};
+use crate::runtime::image::image_id;
+use crate::runtime::image_build::{Build, Watcher, build};
 use crate::runtime::output;
 use crate::runtime::podman::Podman;
 use crate::runtime::router_image::RouterImage;
@@ -91,17 +93,11 @@ fn save(args: &SaveArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The build context of a commit, in a directory of its own.
-fn frozen_files(repo_dir: &Path, name: &str) -> Result<tempfile::TempDir, Failure> {
-    let frozen = Frozen::of_commit(repo_dir, name).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(write_frozen(&frozen)?)
-}
-
 fn build_agent(args: &BuildArgs) -> Result<u8, Failure> {
     let context = Context::new();
     let resolved = context.resolve(&args.config, false)?;
     let podman = Podman::apart()?;
-    build_agent_of(&podman, &resolved, &args.config, args.base.as_deref())?;
+    build_agent_of(&podman, &resolved, args.base.as_deref())?;
     if args.json {
         let image = resolved.image.value.reference().to_owned();
         let built = !matches!(&resolved.image.value, ImageSource::Reference(tag) if !tag.starts_with("localhost/"));
@@ -110,13 +106,9 @@ fn build_agent(args: &BuildArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Builds the agent's image of a config, unless it comes from a registry.
-pub(super) fn build_agent_of(
-    podman: &Podman,
-    resolved: &Resolved,
-    config: &ConfigArgs,
-    base: Option<&str>,
-) -> Result<(), Failure> {
+/// Builds the agent's image of a config, unless it comes from a registry. Somebody asked for it, so this permits a build
+/// on which no file has decided.
+pub(super) fn build_agent_of(podman: &Podman, resolved: &Resolved, base: Option<&str>) -> Result<(), Failure> {
     if resolved.image.from.file == "environment" {
         return Err(Failure::usage(format!(
             "SANDBOXC_IMAGE or --image names {}, which `image build` would build over: unset it to build the configured image, or \
@@ -130,26 +122,14 @@ pub(super) fn build_agent_of(
             resolved.router_image.value
         )));
     }
+    let tell = |line: &str| say(line);
     match &resolved.image.value {
-        // The tag is the hash of this text; the file may have changed since.
-        ImageSource::Containerfile { reference, text, .. } => {
-            let frozen = config.config_from.as_ref();
-            let frozen = frozen.map(|name| frozen_files(&resolved.workspace.source, name)).transpose()?;
-            let here = resolved.workspace.source.join(".sandboxc");
-            let context = frozen.as_ref().map_or(here, |dir| dir.path().join(".sandboxc"));
-            build(
-                podman,
-                &Build {
-                    tag: reference,
-                    containerfile: text,
-                    base,
-                    context: Some(&context),
-                    repo: Some(&resolved.workspace.source),
-                },
-            )?;
+        ImageSource::Containerfile { .. } => {
+            provide::build_repos(podman, resolved, base, Some(&tell), provide::When::Always)?;
         }
         ImageSource::Reference(tag) if tag.starts_with("localhost/") => {
-            build(podman, &Build { tag, containerfile: AGENT, base, context: None, repo: None })?;
+            let ours = Build { tag, containerfile: AGENT, base, context: None, repo: None };
+            build(podman, &ours, &Watcher { tell: Some(&tell), signals: None })?;
         }
         ImageSource::Reference(tag) => {
             say(&format!("sandboxc: {tag} comes from a registry: fetch it with `podman pull {tag}`"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::context::{Context, say};
+use super::image::provide::{Known, provide};
 use super::waiting::Waiting;
 use super::{ConfigArgs, Failure, PlanArgs, duration, image, init};
 use crate::config::{Resolved, SHARED_HOME, SecretValues};
@@ -230,19 +231,35 @@ pub(super) fn live(asked: &Asked<'_>) -> Result<u8, Failure> {
     // Refused before anything runs, since the report could not be written at the end.
     let place = flags.report.as_deref().map(|path| WholeFile::open(path, &Inside::of(resolved))).transpose()?;
     let mut report = Report::begin();
-    let lived = match live_once(asked, &mut report) {
-        Err(LifeError::Runtime(RuntimeError::MissingImages(missing))) if offer(asked, &missing)? => {
-            report = Report::begin();
-            live_once(asked, &mut report)
-        }
-        lived => lived,
-    };
-    let result = lived.map_err(Failure::from);
+    let result = with_image(asked, &mut report);
     if let Some(place) = place {
         report.end(result.as_ref().copied().map_err(|failure| (failure.code, failure.message.clone())));
         place.write(&report.text()?)?;
     }
     result
+}
+
+/// Builds the image first, if that is needed and decided.
+fn with_image(asked: &Asked<'_>, report: &mut Report) -> Result<u8, Failure> {
+    let tell = |line: &str| say(line);
+    let tell = (io::stderr().is_terminal() && !asked.flags.quiet).then_some(&tell as &dyn Fn(&str));
+    provide(asked.config.0, Known::Nothing, tell)?;
+    match live_once(asked, report) {
+        // Somebody has removed it since its last use, or nobody has said how to build it.
+        Err(LifeError::Runtime(RuntimeError::MissingImages(missing)))
+            if offer(asked, &missing)? || is_provided(asked, &missing, tell)? =>
+        {
+            *report = Report::begin();
+            Ok(live_once(asked, report)?)
+        }
+        lived => Ok(lived?),
+    }
+}
+
+/// Builds the image if nothing else is missing.
+fn is_provided(asked: &Asked<'_>, missing: &[MissingImage], tell: Option<&dyn Fn(&str)>) -> Result<bool, Failure> {
+    let own = asked.config.0.image.value.reference();
+    Ok(missing.iter().all(|one| one.image == own) && provide(asked.config.0, Known::Missing, tell)?)
 }
 
 fn live_once(asked: &Asked<'_>, report: &mut Report) -> Result<u8, LifeError> {
@@ -275,7 +292,9 @@ fn live_once(asked: &Asked<'_>, report: &mut Report) -> Result<u8, LifeError> {
 
 /// On a terminal, offers to get the missing images. Returns whether all are there now.
 fn offer(asked: &Asked<'_>, missing: &[MissingImage]) -> Result<bool, Failure> {
-    let gets = missing.iter().all(|one| one.origin != ImageOrigin::Save);
+    let decided = asked.config.0.image.value.recipe().is_some_and(|recipe| recipe.network.is_some());
+    let gets =
+        missing.iter().all(|one| one.origin != ImageOrigin::Save && !(decided && one.origin == ImageOrigin::Build));
     if !gets || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(false);
     }
@@ -286,7 +305,7 @@ fn offer(asked: &Asked<'_>, missing: &[MissingImage]) -> Result<bool, Failure> {
     let podman = Podman::apart()?;
     for one in missing {
         match one.origin {
-            ImageOrigin::Build => image::build_agent_of(&podman, asked.config.0, &asked.flags.plan.config, None)?,
+            ImageOrigin::Build => image::build_agent_of(&podman, asked.config.0, None)?,
             ImageOrigin::Pull | ImageOrigin::Save => pull(&podman, &one.image)?,
         }
     }

@@ -7,8 +7,12 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::disk::words;
+use super::disk::{missing, words};
+use super::frozen::Frozen;
+use super::ignore::{IGNORE_FILES, Ignore};
 use super::read::shorten;
+use super::recipe::{self, BuildNetwork, Recipe};
+use super::repo::ContainerfileWish;
 use super::repo_files::RepoFiles;
 use super::resolved::ImageSource;
 use super::value::path_finding;
@@ -30,14 +34,15 @@ const LOCAL: [&str; 10] = [
     "tarball",
 ];
 
-/// Reads the file that `image: {containerfile: NAME}` names.
+/// Reads the file that `image: {containerfile: NAME}` names, and the build context around it.
 pub(super) fn read(
-    name: &Located<String>,
+    wish: &ContainerfileWish,
+    server: Option<&Located<BuildNetwork>>,
     files: &RepoFiles<'_>,
     sources: &mut SourceMap,
     d: &mut Diagnostics,
 ) -> Option<ImageSource> {
-    let Located { value: name, span } = name;
+    let Located { value: name, span } = &wish.name;
     let path = Path::new(name);
     let plain = !name.is_empty() && path.components().all(|c| matches!(c, std::path::Component::Normal(_)));
     if !plain || name.contains(['~', '$']) || name.chars().any(char::is_control) {
@@ -60,17 +65,73 @@ pub(super) fn read(
     };
     let file = sources.add(shown, label, text.as_str());
     check(file, &text, d);
-    // A commit's image is not one that was built from a working tree with the same Containerfile and other files.
-    let digest: [u8; 32] = match &files.inputs.frozen {
-        Some(frozen) => frozen.digest(),
-        None => Sha256::digest(&text).into(),
+    let context = match context(files) {
+        Ok(context) => context,
+        Err((message, help)) => {
+            let finding = Diagnostic::new(Code::FileUnreadable, format!("the build context cannot be used: {message}"));
+            d.push(finding.at(*span, "").help(help));
+            return None;
+        }
     };
-    let hash = digest.iter().take(6).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
+    let hash = tag(name, &text, &context).iter().take(6).fold(0_u64, |hash, byte| (hash << 8) | u64::from(*byte));
+    let is_reviewed = files.inputs.frozen.as_ref().is_some_and(|frozen| frozen.revision().is_some());
+    let network = recipe::decide(wish.build.as_ref(), server, is_reviewed, sources, d);
+    let undecided = if network.is_none() { undecided(*span, sources) } else { String::new() };
+    let max_age = wish.max_age.clone().map(|age| sources.sourced(age));
     Some(ImageSource::Containerfile {
         file: name.clone(),
         reference: format!("localhost/sandboxc-repo:{hash:012x}"),
-        text,
+        recipe: Box::new(Recipe { text, context, network, undecided, max_age }),
     })
+}
+
+/// The files of `.sandboxc/` that its ignore file does not leave out, or what is wrong and what to do.
+fn context(files: &RepoFiles<'_>) -> Result<Frozen, (String, &'static str)> {
+    let mut ignore = Ignore::parse(&[super::REPO_FILE], "");
+    for name in IGNORE_FILES {
+        let bytes = match files.read(&Path::new(super::REPO_DIR).join(name)) {
+            Err(error) if missing(&error) => continue,
+            bytes => bytes,
+        };
+        let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| words(&error));
+        ignore = text.and_then(|text| Ignore::parse(&[super::REPO_FILE], &text));
+        ignore = ignore.map_err(|why| format!("`{}/{name}`: {why}", super::REPO_DIR));
+        break;
+    }
+    let ignore = ignore.map_err(|why| (why, "correct it as containerignore(5) says, or remove it"))?;
+    if let Some(frozen) = &files.inputs.frozen {
+        return Ok(frozen.without(&ignore));
+    }
+    let tree = files.disk.tree(&files.inputs.repo_dir).map_err(|error| (words(&error), "make it readable"))?;
+    Frozen::of_tree(&tree, String::new(), &ignore).map_err(|error| {
+        let help = "remove it, or name it in `.sandboxc/.containerignore`, which leaves it out of the build context";
+        (error.to_string(), help)
+    })
+}
+
+/// What a start says that would have to build an image although nobody has reviewed the files or said how.
+fn undecided(at: Span, sources: &SourceMap) -> String {
+    let mut d = Diagnostics::new();
+    let message = "nobody has said how to build the image of this working tree";
+    let finding =
+        Diagnostic::new(Code::NotPermitted, message).at(at, "its steps could reach everything that this host can");
+    let finding = finding.help("write `build: sandboxed` here: its steps reach what `allow` permits; or `build: host`");
+    d.push(
+        finding.help("`--config-from REF` builds that of a commit; `sandboxc image build agent` builds this one once"),
+    );
+    d.text(sources, false)
+}
+
+/// The hash of everything that a build uses.
+fn tag(name: &str, text: &str, context: &Frozen) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    // Each part after its length, so that none runs into the next. The ignore file may leave the Containerfile out.
+    for part in [b"sandboxc image 1".as_slice(), name.as_bytes(), text.as_bytes()] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.update(context.digest());
+    hash.finalize().into()
 }
 
 /// Reports each image that is neither from a registry nor in podman's own storage.

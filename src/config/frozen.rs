@@ -21,6 +21,7 @@ use thiserror::Error;
 
 use super::REPO_DIR;
 use super::disk::{Disk, Kind, Real, Tree, missing, words};
+use super::ignore::Ignore;
 
 const MOST_FILES: usize = 2_000;
 const MOST_DEPTH: usize = 16;
@@ -102,6 +103,12 @@ impl Frozen {
         let prefix = format!("{}/", dir.display());
         let unreadable = |error: &io::Error| FrozenError::Unreadable { name: prefix.clone(), why: words(error) };
         let tree = Tree::open(dir).map_err(|error| unreadable(&error))?;
+        Self::of_tree(&tree, prefix, &Ignore::default())
+    }
+
+    /// Reads the files of an opened directory that an ignore file does not leave out.
+    pub(super) fn of_tree(tree: &Tree, prefix: String, ignore: &Ignore) -> Result<Self, FrozenError> {
+        let unreadable = |error: &io::Error| FrozenError::Unreadable { name: prefix.clone(), why: words(error) };
         let mut frozen = Self { prefix: prefix.clone(), ..Self::default() };
         let mut open = vec![(PathBuf::from(REPO_DIR), 1)];
         while let Some((path, depth)) = open.pop() {
@@ -115,7 +122,10 @@ impl Frozen {
             for (name, kind) in listing.names {
                 let path = path.join(name);
                 let shown = || frozen.shown(&path);
+                let within = path.strip_prefix(REPO_DIR).unwrap_or(&path);
                 match kind {
+                    Kind::Directory if ignore.leaves_out_all(within) => {}
+                    Kind::File | Kind::Link | Kind::Other if ignore.leaves_out(within) => {}
                     Kind::Directory => open.push((path, depth + 1)),
                     Kind::Link => return Err(FrozenError::NoFile { path: shown(), what: "a symbolic link" }),
                     Kind::Other => return Err(FrozenError::NoFile { path: shown(), what: "a special file" }),
@@ -155,6 +165,13 @@ impl Frozen {
             add(&file.bytes);
         }
         hash.finalize().into()
+    }
+
+    /// The files that an ignore file does not leave out.
+    pub(super) fn without(&self, ignore: &Ignore) -> Self {
+        let kept = |path: &Path| !ignore.leaves_out(path.strip_prefix(REPO_DIR).unwrap_or(path));
+        let files = self.files.iter().filter(|(path, _)| kept(path));
+        Self { files: files.map(|(path, file)| (path.clone(), file.clone())).collect(), ..Self::default() }
     }
 
     /// The files, by their paths relative to the repo.

@@ -85,9 +85,8 @@ fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {
         }
     }
     let built = match &repo.image {
-        Some(Located { value: ImageWish::Containerfile(name), span }) => {
-            let name = Located::new(name.clone(), *span);
-            containerfile::read(&name, &files, &mut sources, &mut d)
+        Some(Located { value: ImageWish::Containerfile(wish), .. }) => {
+            containerfile::read(wish, server.image_build(), &files, &mut sources, &mut d)
         }
         _ => None,
     };

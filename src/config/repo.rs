@@ -7,6 +7,7 @@ use super::entry::{self, Entry, ListKind};
 use super::limits::Wish;
 use super::literal;
 use super::read::{self, Keys, fields, version};
+use super::recipe::{self, BuildNetwork};
 use super::resolved::Identity;
 use super::suggest::nearest;
 use super::value::{self, checked};
@@ -82,14 +83,25 @@ pub(super) const MOUNT: Keys = Keys {
     known: &["source", "target", "read_only"],
     elsewhere: &[("readonly", "write `read_only`"), ("ro", "write `read_only: true`")],
 };
-pub(super) const IMAGE: Keys =
-    Keys { what: "`image`", known: &["containerfile"], elsewhere: &[("dockerfile", "write `containerfile`")] };
+pub(super) const IMAGE: Keys = Keys {
+    what: "`image`",
+    known: &["containerfile", "max_age", "build"],
+    elsewhere: &[("dockerfile", "write `containerfile`")],
+};
 
 /// Where the image comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ImageWish {
     Reference(String),
-    Containerfile(String),
+    Containerfile(ContainerfileWish),
+}
+
+/// An image that is built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ContainerfileWish {
+    pub(super) name: Located<String>,
+    pub(super) max_age: Option<Located<u64>>,
+    pub(super) build: Option<Located<BuildNetwork>>,
 }
 
 /// A mount as written.
@@ -170,7 +182,11 @@ pub(super) fn image(node: &Node, d: &mut Diagnostics) -> Option<Located<ImageWis
             );
             return None;
         };
-        return read::string(name, "`containerfile`", d).map(|l| l.map(ImageWish::Containerfile));
+        let max_age = map.get("max_age").and_then(|n| recipe::max_age(n, d));
+        let build = map.get("build").and_then(|n| recipe::network(n, "`build`", d));
+        let name = read::string(name, "`containerfile`", d)?;
+        let span = name.span;
+        return Some(Located::new(ImageWish::Containerfile(ContainerfileWish { name, max_age, build }), span));
     }
     let text = read::string(node, "`image`", d)?;
     checked(value::image_reference(&text.value), Code::BadValue, text.span, d)?;

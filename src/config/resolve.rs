@@ -19,6 +19,7 @@ use super::network::{self, Lists, Named, named};
 use super::overrides::Overrides;
 use super::private;
 use super::protect::{self, By};
+use super::recipe::BuildNetwork;
 use super::repo::{ImageWish, RepoFile};
 use super::resolved::{Identity, ImageSource, Resolved, Selinux};
 use super::server::{Part, Repo, ServerFile};
@@ -90,6 +91,11 @@ impl Server {
     /// Where it is written that the sandbox gets the host's git name and email.
     pub(super) fn git_identity(&self) -> Option<Span> {
         self.entry.git_identity.as_ref().or(self.file.defaults.git_identity.as_ref()).map(|asked| asked.span)
+    }
+
+    /// Which network builds use, if it says.
+    pub(super) fn image_build(&self) -> Option<&Located<BuildNetwork>> {
+        self.entry.image_build.as_ref().or(self.file.defaults.image_build.as_ref())
     }
 
     /// When the sandbox starts.

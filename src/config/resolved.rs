@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use ipnet::Ipv4Net;
 use serde::Serialize;
 
+use super::recipe::{BuildNetwork, Recipe};
 use super::secret::{SecretRefs, Secrets};
 use crate::policy::{HostPattern, Policy};
 use crate::source::{Place, Sourced};
@@ -41,15 +42,15 @@ pub enum ImageSource {
     /// A reference with a registry or `localhost/`.
     Reference(String),
     /// A Containerfile beside the repo config. `reference` is the local tag that its content hash gives,
-    /// `localhost/sandboxc-repo:<hash>`; build it with `sandboxc image build`.
+    /// `localhost/sandboxc-repo:<hash>`.
     Containerfile {
         /// The path of the file relative to the repo's `.sandboxc/`.
         file: String,
         /// The tag to run.
         reference: String,
-        /// The file's text; the tag is its hash.
+        /// How it is built. The tag contains the hash of its files; nothing else of it is part of a plan.
         #[serde(skip)]
-        text: String,
+        recipe: Box<Recipe>,
     },
 }
 
@@ -66,8 +67,25 @@ impl ImageSource {
     pub fn uses_context(&self) -> bool {
         match self {
             Self::Reference(_) => false,
-            Self::Containerfile { text, .. } => uses_context(text),
+            Self::Containerfile { recipe, .. } => uses_context(&recipe.text),
         }
+    }
+}
+
+impl ImageSource {
+    /// How the image of a Containerfile is built.
+    pub fn recipe(&self) -> Option<&Recipe> {
+        match self {
+            Self::Reference(_) => None,
+            Self::Containerfile { recipe, .. } => Some(recipe),
+        }
+    }
+
+    /// Whether a unit can build the image from the Containerfile alone, over the host's network. Installing the unit is what
+    /// permits a build on which nobody has decided.
+    pub fn is_built_by_unit(&self) -> bool {
+        let on_host = |recipe: &Recipe| recipe.network.as_ref().is_none_or(|n| n.value == BuildNetwork::Host);
+        self.recipe().is_some_and(on_host) && !self.uses_context()
     }
 }
 

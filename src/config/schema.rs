@@ -21,7 +21,7 @@ mod entry;
 mod masked;
 mod timeout;
 
-use choices::{GitIdentity, Home};
+use choices::{GitIdentity, Home, ImageBuild};
 use entry::Entry;
 use timeout::Timeout;
 
@@ -118,7 +118,7 @@ struct RepoFile {
 enum Image {
     /// A full reference: registry, path, and a tag or digest.
     Reference(String),
-    /// A file in `.sandboxc/`. Build it with `sandboxc image build`.
+    /// A file in `.sandboxc/`, which a start builds.
     Containerfile(Containerfile),
 }
 
@@ -127,6 +127,8 @@ enum Image {
 #[schemars(deny_unknown_fields)]
 struct Containerfile {
     containerfile: String,
+    max_age: Option<String>,
+    build: Option<ImageBuild>,
 }
 
 /// The user that the command runs as.
@@ -209,6 +211,7 @@ struct ServerNetwork {
 #[schemars(deny_unknown_fields)]
 struct Defaults {
     image: Option<chosen::Setting<String>>,
+    image_build: Option<ImageBuild>,
     command: Option<chosen::Setting<Vec<String>>>,
     identity: Option<chosen::Setting<Identity>>,
     env: Option<chosen::Setting<BTreeMap<String, chosen::Setting<String>>>>,
@@ -238,6 +241,7 @@ struct Repo {
     path: Option<String>,
     repo_url: Option<String>,
     image: Option<chosen::Setting<String>>,
+    image_build: Option<ImageBuild>,
     command: Option<chosen::Setting<Vec<String>>>,
     identity: Option<chosen::Setting<Identity>>,
     env: Option<chosen::Setting<BTreeMap<String, chosen::Setting<String>>>>,

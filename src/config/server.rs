@@ -16,6 +16,7 @@ use super::limits::Wish;
 use super::network;
 use super::private;
 use super::read::{self, Keys, fields, version};
+use super::recipe::{self, BuildNetwork};
 use super::resolved::Selinux;
 use super::sealed;
 use super::value::{self, absolute_problem, checked, path_finding};
@@ -30,6 +31,7 @@ pub(super) const SERVER: Keys = Keys {
     known: &["version", "vars", "network", "router_image", "selinux", "defaults", "repos"],
     elsewhere: &[
         ("image", "write it inside `defaults:` or an entry of `repos:`"),
+        ("image_build", "write it inside `defaults:` or an entry of `repos:`"),
         ("env", "write it inside `defaults:` or an entry of `repos:`"),
         ("command", "write it inside `defaults:` or an entry of `repos:`"),
         ("identity", "write it inside `defaults:` or an entry of `repos:`"),
@@ -52,7 +54,7 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("user", "write `identity: host-user` or `identity: root`"),
     ("volumes", "only a repo file has mounts; `allow_mounts: [/srv/data]` permits it to mount what is below"),
     ("mounts", "only a repo file has mounts; `allow_mounts: [/srv/data]` permits it to mount what is below"),
-    ("build", "only a repo file can name a Containerfile"),
+    ("build", "only a repo file can name a Containerfile; `image_build: sandboxed` says how to build it"),
     ("ports", "not supported, because nothing outside can connect to a sandbox"),
     (
         "network_mode",
@@ -72,6 +74,7 @@ pub(super) const DEFAULTS: Keys = Keys {
     what: "`defaults`",
     known: &[
         "image",
+        "image_build",
         "command",
         "identity",
         "env",
@@ -102,6 +105,7 @@ pub(super) const ENTRY: Keys = Keys {
         "path",
         "repo_url",
         "image",
+        "image_build",
         "command",
         "identity",
         "env",
@@ -160,6 +164,8 @@ pub(super) struct Part {
     pub(super) allow_user_namespaces: Option<Located<bool>>,
     /// Whether `learn` may run.
     pub(super) allow_learning: Option<Located<bool>>,
+    /// Which network builds of the repo's Containerfile use.
+    pub(super) image_build: Option<Located<BuildNetwork>>,
     pub(super) pass_env: Vec<Located<String>>,
     pub(super) wishes: Wishes,
     pub(super) home: Option<Located<Home>>,
@@ -334,6 +340,7 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
     part.allow_user_namespaces =
         map.get("allow_user_namespaces").and_then(|n| read::boolean(n, "`allow_user_namespaces`", d));
     part.allow_learning = map.get("allow_learning").and_then(|n| read::boolean(n, "`allow_learning`", d));
+    part.image_build = map.get("image_build").and_then(|n| recipe::network(n, "`image_build`", d));
     part.allow_private = map.get("allow_private").map(|n| private::patterns(n, d)).unwrap_or_default();
     if let Some(node) = map.get("pass_env") {
         part.pass_env = read::strings(node, "`pass_env`", "a name", d);

@@ -246,7 +246,7 @@ fn container(plan: &Plan, container: &Container) -> ContainerReview {
     let build = match &image.value {
         ImageSource::Reference(_) => None,
         image @ ImageSource::Containerfile { .. } => {
-            Some(if image.uses_context() { BuildKind::WithContext } else { BuildKind::Alone })
+            Some(if image.is_built_by_unit() { BuildKind::Alone } else { BuildKind::WithContext })
         }
     };
     let pull = match pull {

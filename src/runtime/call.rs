@@ -59,6 +59,75 @@ pub(super) fn run(
     Ok(Output { status, stdout: read_back(&mut stdout)?, stderr: read_back(&mut stderr)? })
 }
 
+/// Runs the program and passes on the lines of its output, stdout and stderr together, as they come. A signal ends it at
+/// once.
+pub(super) fn follow(
+    mut command: Command,
+    call: Call<'_>,
+    missing: impl FnOnce(io::Error) -> RuntimeError,
+    mut line: impl FnMut(String),
+) -> Result<ExitStatus, RuntimeError> {
+    let doing = || RuntimeError::io(format!("{}: reading its output", call.what));
+    let (reader, writer) = io::pipe().map_err(doing())?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone().map_err(doing())?).stderr(writer).process_group(0);
+    let mut child = command.spawn().map_err(missing)?;
+    // The pipe ends with the last process that holds it, which may outlive the program.
+    drop(command);
+    let process = Process::of_child(&child).map_err(doing())?;
+    rustix::io::ioctl_fionbio(&reader, true).map_err(|error| doing()(error.into()))?;
+    let until = Instant::now() + call.most;
+    let (mut text, mut open) = (Vec::new(), true);
+    let status = loop {
+        let ended = child.try_wait().map_err(doing())?;
+        open = open && read_lines(&reader, &mut text, &mut line);
+        if let Some(status) = ended {
+            break status;
+        }
+        let asked = call.signals.map_or(Ok(()), Signals::check);
+        if asked.is_err() || Instant::now() >= until {
+            process.signal(Signal::TERM);
+            pause(&process, INSIST);
+            process.signal(Signal::KILL);
+            child.wait().map_err(doing())?;
+            asked?;
+            let said = format!("timed out after {} s", call.most.as_secs());
+            return Err(RuntimeError::Podman { what: call.what.to_owned(), said });
+        }
+        let most = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
+        let (ends, says) = (PollFd::new(&process, PollFlags::IN), PollFd::new(&reader, PollFlags::IN));
+        // A signal interrupts the wait, and signals are checked anyway.
+        let _ = if open { poll(&mut [ends, says], Some(&most)) } else { poll(&mut [ends], Some(&most)) };
+    };
+    if !text.is_empty() {
+        line(String::from_utf8_lossy(&text).into_owned());
+    }
+    Ok(status)
+}
+
+/// How long a line may be. The rest counts as another one.
+const MOST_LINE: usize = 4096;
+
+/// Passes on what can be read now. Returns whether there may be more.
+fn read_lines(mut reader: &io::PipeReader, text: &mut Vec<u8>, line: &mut impl FnMut(String)) -> bool {
+    let mut bytes = [0; 4096];
+    loop {
+        let read = match reader.read(&mut bytes) {
+            Ok(0) => return false,
+            Ok(read) => bytes.get(..read).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+        };
+        for &byte in read {
+            if byte != b'\n' {
+                text.push(byte);
+            }
+            if byte == b'\n' || text.len() >= MOST_LINE {
+                line(String::from_utf8_lossy(&std::mem::take(text)).into_owned());
+            }
+        }
+    }
+}
+
 /// Waits for the program to end, or ends it.
 pub(super) fn wait(child: &mut Child, call: Call<'_>) -> Result<ExitStatus, RuntimeError> {
     let doing = || RuntimeError::io(format!("{}: waiting", call.what));
@@ -123,6 +192,28 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         run(command, stdin, Call { what: "the test", most, signals: None }, RuntimeError::NoPodman)
+    }
+
+    fn followed(script: &str, most: Duration) -> (Result<ExitStatus, RuntimeError>, Vec<String>) {
+        let (mut command, mut lines) = (Command::new("/bin/sh"), Vec::new());
+        command.args(["-c", script]);
+        let call = Call { what: "the test", most, signals: None };
+        let result = follow(command, call, RuntimeError::NoPodman, |line| lines.push(line));
+        (result, lines)
+    }
+
+    #[test]
+    fn the_lines_of_a_program_come_in_order_until_it_ends_even_if_its_children_do_not() {
+        let script = "echo one; echo two >&2; sleep 60 & printf '%s' three; exit 3";
+        let begin = Instant::now();
+        let (result, lines) = followed(script, Duration::from_secs(50));
+        assert_eq!((result.unwrap().code(), lines.join(" ").as_str()), (Some(3), "one two three"));
+        assert!(begin.elapsed() < Duration::from_secs(30));
+        let (result, lines) = followed("echo begun; exec sleep 60", Duration::from_millis(300));
+        assert!(result.unwrap_err().to_string().contains("timed out"));
+        assert_eq!(lines, ["begun"]);
+        let (_, lines) = followed("head -c 10000 /dev/zero", Duration::from_secs(50));
+        assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [4096, 4096, 1808]);
     }
 
     #[test]

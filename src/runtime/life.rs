@@ -24,7 +24,7 @@ use super::session::{Session, SetupError};
 use super::signals::Signals;
 use super::state::State;
 use super::{RuntimeError, exit, host};
-use crate::config::{Resolved, SecretValues};
+use crate::config::{Identity, Resolved, SecretValues};
 use crate::emit::{EmitError, PodmanVersion as Version, limit_gaps, tree};
 use crate::plan::{Command, Keeper, Plan, PlanError, PlanRequest, plan, session_is_valid, subnets};
 use crate::source::Place;
@@ -241,13 +241,17 @@ fn run_in(
     .into())
 }
 
+/// The use of an image by containers of an identity, for [`Registry::first_uses`].
+pub fn image_use(reference: &str, identity: Identity) -> String {
+    format!("image {reference} {identity:?}")
+}
+
 /// What podman creates when the first session needs it: image layers copied for other ids, and the home volume.
 fn first_uses(registry: &Registry, resolved: &Resolved) -> Result<FirstUses, RuntimeError> {
     let identity = resolved.identity.value;
-    let image = |reference: &str| format!("image {reference} {identity:?}");
     let things = [
-        image(resolved.image.value.reference()),
-        image(&resolved.router_image.value),
+        image_use(resolved.image.value.reference(), identity),
+        image_use(&resolved.router_image.value, identity),
         format!("volume {}", resolved.home_volume.value),
     ];
     registry.first_uses(things.iter().map(String::as_str))

@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a setup waits for its turn before it continues without one.
 const TURN: Duration = Duration::from_secs(10 * 60);
 
+/// How long a start waits for another one that builds its image: one build and its teardown.
+const BUILD: Duration = Duration::from_secs(65 * 60);
+
 /// The space that a session needs in the runtime directory: two logs of up to 16 MB, keys and certificates, and what
 /// podman and its helpers store there.
 const ROOM: u64 = 16 << 20;
@@ -173,6 +176,22 @@ impl Registry {
             }
         }
         Ok(firsts)
+    }
+
+    /// Whether this has been used since login, see [`Registry::first_uses`].
+    pub fn is_used(&self, thing: &str) -> bool {
+        self.dir.join(format!(".made-{}", key(thing))).exists()
+    }
+
+    /// Takes the lock of an image that is about to be built, so that several starts build it once.
+    pub fn build(&self, reference: &str) -> Result<Lock, RuntimeError> {
+        let wait = Wait { most: BUILD, may_go_on: &|| self.may_go_on() };
+        Lock::take(&self.dir.join(format!(".building-{}", key(reference))), wait)
+    }
+
+    /// Makes the next use of something its first one again.
+    pub fn forget_use(&self, thing: &str) {
+        let _ = fs::remove_file(self.dir.join(format!(".made-{}", key(thing))));
     }
 
     /// The sessions whose runner is gone. The caller now holds their locks.

@@ -1,6 +1,6 @@
 //! Images from repos, and sandboxc's own.
 
-use crate::harness::{Sandbox, code, podman, router_image, text};
+use crate::harness::{SERVER, Sandbox, code, podman, router_image, text};
 
 #[test]
 fn a_repos_containerfile_is_built_and_runs_and_a_changed_one_is_another_image() {
@@ -16,7 +16,9 @@ fn a_repos_containerfile_is_built_and_runs_and_a_changed_one_is_another_image() 
     write("one");
     let before = sandbox.run(&["cat", "/marker"]);
     assert_eq!(code(&before), 125);
-    assert!(text(&before.stderr).contains("sandboxc image build agent"), "{}", text(&before.stderr));
+    let said = text(&before.stderr);
+    assert!(said.contains("sandboxc image build agent") && said.contains("write `build: sandboxed` here"), "{said}");
+    assert!(said.contains(".sandboxc/sandbox.yaml:2:24"), "{said}");
     let build = |sandbox: &Sandbox| {
         let args = ["image", "build", "agent", "--base", "localhost/sandboxc-base-agent:test"];
         let output = sandbox.command(&args).output().unwrap();
@@ -26,6 +28,102 @@ fn a_repos_containerfile_is_built_and_runs_and_a_changed_one_is_another_image() 
     assert_eq!(sandbox.sh("cat /marker"), "one\n");
     write("two");
     assert_eq!(code(&sandbox.run(&["cat", "/marker"])), 125, "the old image must not serve a changed file");
+}
+
+/// A repo whose image has never been built before, and its name. `image` is what the config says besides the file.
+fn with_containerfile(image: &str, server: &str, lines: &str) -> Sandbox {
+    let config = format!("version: 1\nimage: {{containerfile: Containerfile{image}}}\n");
+    let sandbox = Sandbox::with(&config, server);
+    write_containerfile(&sandbox, lines);
+    sandbox
+}
+
+fn write_containerfile(sandbox: &Sandbox, lines: &str) {
+    let text = format!("FROM localhost/sandboxc-base-agent:test\n# {}\n{lines}\n", sandbox.repo().display());
+    std::fs::write(sandbox.repo().join(".sandboxc/Containerfile"), text).unwrap();
+}
+
+#[test]
+fn a_start_builds_a_missing_image_once_with_the_files_beside_it_and_a_pipe_shows_nothing() {
+    let sandbox =
+        with_containerfile(", build: host", SERVER, "COPY . /context\nRUN cat /proc/sys/kernel/random/uuid >/id");
+    let dir = sandbox.repo().join(".sandboxc");
+    std::fs::create_dir_all(dir.join("nested/deep")).unwrap();
+    std::fs::write(dir.join("nested/deep/tool"), "#!/bin/sh\necho from the tool\n").unwrap();
+    let mode = |bits| std::os::unix::fs::PermissionsExt::from_mode(bits);
+    std::fs::set_permissions(dir.join("nested/deep/tool"), mode(0o700)).unwrap();
+    std::fs::write(dir.join("nested/left-out"), "x").unwrap();
+    std::fs::write(dir.join(".containerignore"), "**/left-*\n").unwrap();
+    let script =
+        "/context/nested/deep/tool; cd /context; find . -type f | sort; stat -c %a nested/deep/tool nested; cat /id";
+    let outputs: Vec<_> = std::thread::scope(|scope| {
+        let start = || scope.spawn(|| sandbox.run(&["sh", "-c", script]));
+        let all = [start(), start(), start()];
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for output in &outputs {
+        assert_eq!((code(output), text(&output.stderr).as_str()), (0, ""));
+        assert_eq!(output.stdout, outputs[0].stdout, "one build");
+    }
+    let out = text(&outputs[0].stdout);
+    let files = "./.containerignore\n./Containerfile\n./nested/deep/tool\n755\n755\n";
+    assert!(out.starts_with(&format!("from the tool\n{files}")), "{out}");
+    // A changed file is another image, and the same files are the first one again.
+    std::fs::write(dir.join("nested/deep/tool"), "#!/bin/sh\necho changed\n").unwrap();
+    assert_eq!(sandbox.sh("/context/nested/deep/tool"), "changed\n");
+    std::fs::write(dir.join("nested/deep/tool"), "#!/bin/sh\necho from the tool\n").unwrap();
+    assert_eq!(sandbox.sh(script), out);
+}
+
+#[test]
+fn a_build_that_fails_ends_the_start_with_125_and_its_last_lines() {
+    let sandbox =
+        with_containerfile(", build: host", SERVER, "RUN expr 1000 + 234; seq 100; echo last words >&2; exit 3");
+    let output = sandbox.run(&["true"]);
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 125);
+    assert!(said.contains("building localhost/sandboxc-repo:") && said.contains("\n    last words\n"), "{said}");
+    assert!(!said.contains("1234") && said.lines().count() < 25, "{said}");
+    // On a terminal, everything is shown as it comes.
+    let line = format!("script -qec '{} run -- true' /dev/null </dev/null", env!("CARGO_BIN_EXE_sandboxc"));
+    let output = sandbox.in_shell(&line).output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(shown.contains("is missing: building it") && shown.contains("1234"), "{shown}");
+    assert!(!shown.contains("its last lines"), "{shown}");
+}
+
+#[test]
+fn an_image_older_than_its_max_age_is_built_again_and_a_younger_one_is_not() {
+    let sandbox = with_containerfile(", build: host", SERVER, "RUN cat /proc/sys/kernel/random/uuid >/id");
+    let first = sandbox.sh("cat /id");
+    let config = |image: &str| {
+        let text = format!("version: 1\nimage: {{containerfile: Containerfile{image}}}\n");
+        std::fs::write(sandbox.repo().join(".sandboxc/sandbox.yaml"), text).unwrap();
+    };
+    config(", build: host, max_age: 1h");
+    assert_eq!(sandbox.sh("cat /id"), first);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    config(", max_age: 1s");
+    let output = sandbox.run(&["cat", "/id"]);
+    assert_eq!(code(&output), 125, "nobody has said how to build it");
+    assert!(text(&output.stderr).contains("write `build: sandboxed` here"), "{}", text(&output.stderr));
+    config(", build: host, max_age: 1s");
+    assert_ne!(sandbox.sh("cat /id"), first);
+}
+
+#[test]
+fn a_commits_containerfile_is_built_as_it_was_committed() {
+    let sandbox = with_containerfile("", SERVER, "COPY setup /setup");
+    std::fs::write(sandbox.repo().join(".sandboxc/setup"), "reviewed\n").unwrap();
+    let commit = "git init -q -b main && git add . && git -c user.name=a -c user.email=a@b commit -q -m image";
+    assert!(sandbox.in_shell(commit).status().unwrap().success());
+    std::fs::write(sandbox.repo().join(".sandboxc/setup"), "a stranger's\n").unwrap();
+    let output = sandbox.run_with(&["--config-from", "main", "--quiet"], &["cat", "/setup"]);
+    assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "reviewed\n"), "{}", text(&output.stderr));
+    assert_eq!(code(&sandbox.run(&["cat", "/setup"])), 125, "that of the working tree has not been reviewed");
+    let output = sandbox.command(&["image", "build", "agent"]).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    assert_eq!(sandbox.sh("cat /setup"), "a stranger's\n");
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use sandboxc::config::{Identity, ImageSource, Inputs, Resolved, ResourceLimits, SecretRefs, Selinux, Workspace, load};
+use sandboxc::config::{
+    Identity, ImageSource, Inputs, Recipe, Resolved, ResourceLimits, SecretRefs, Selinux, Workspace, load,
+};
 use sandboxc::plan::{Command, Keeper, Plan, PlanRequest, plan};
 use sandboxc::policy::{Policy, Rule, RuleId, RuleSet, parse_pattern};
 use sandboxc::source::{Place, Sourced};
@@ -109,7 +111,7 @@ pub fn from_containerfile(text: &str) -> Sourced<ImageSource> {
     Sourced::built_in(ImageSource::Containerfile {
         file: "Containerfile".to_owned(),
         reference: "localhost/sandboxc-repo:0123456789ab".to_owned(),
-        text: text.to_owned(),
+        recipe: Box::new(Recipe { text: text.to_owned(), ..Recipe::default() }),
     })
 }
 

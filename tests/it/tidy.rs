@@ -212,7 +212,7 @@ fn one_module_opens_outputs() {
         "config/first.rs",
         // A file of /proc/sys.
         "router/gate.rs",
-        "runtime/image.rs",
+        "runtime/image_build.rs",
         "runtime/lock.rs",
         "runtime/materials.rs",
         "runtime/output.rs",

@@ -19,3 +19,13 @@ pub(super) enum GitIdentity {
     /// Those of the invoking user.
     Host,
 }
+
+/// Which network the steps of a build use.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+pub(super) enum ImageBuild {
+    /// That of a session.
+    Sandboxed,
+    /// The host's.
+    Host,
+}

@@ -23,8 +23,10 @@ impl Maker<'_> {
     pub(super) fn agent_image(&self) -> Result<(Image, Vec<File>), EmitError> {
         match &self.plan.agent.main.image.value {
             ImageSource::Reference(reference) => self.image("image", reference),
-            image @ ImageSource::Containerfile { .. } if image.uses_context() => Ok((Image::Reference, Vec::new())),
-            ImageSource::Containerfile { file: _, reference, text } => self.build(reference, text),
+            image @ ImageSource::Containerfile { .. } if !image.is_built_by_unit() => {
+                Ok((Image::Reference, Vec::new()))
+            }
+            ImageSource::Containerfile { file: _, reference, recipe } => self.build(reference, &recipe.text),
         }
     }
 

@@ -203,7 +203,7 @@ fn a_short_name_of_two_refs_is_refused_and_the_full_name_works() {
 }
 
 #[test]
-fn an_image_of_a_commit_is_not_one_of_the_working_tree() {
+fn an_image_is_named_after_every_file_that_its_build_can_use_in_a_commit_as_in_the_working_tree() {
     let world = World::new();
     world.repo("version: 1\nimage: {containerfile: Containerfile}\n");
     let dir = world.root().join("w/.sandboxc");
@@ -221,10 +221,37 @@ fn an_image_of_a_commit_is_not_one_of_the_working_tree() {
         let tag = out.split("localhost/sandboxc-repo:").nth(1).map(|rest| rest.get(..12).unwrap().to_owned());
         tag.unwrap_or_else(|| panic!("{out}"))
     };
-    let (tree, main) = (tag(&[]), tag(&["--config-from", "main"]));
-    assert_ne!(tree, main);
+    let main = tag(&["--config-from", "main"]);
+    assert_eq!(tag(&[]), main, "the same files");
+    fs::write(dir.join("sandbox.yaml"), "version: 1\nimage: {containerfile: Containerfile, max_age: 7d}\n").unwrap();
+    assert_eq!(tag(&[]), main, "sandbox.yaml is not in the context");
+    fs::write(dir.join(".containerignore"), "!sandbox.yaml\nnotes/**\n").unwrap();
+    let with_ignore = tag(&[]);
+    assert_ne!(with_ignore, main, "unless the ignore file says so");
+    fs::create_dir(dir.join("notes")).unwrap();
+    symlink("/etc/passwd", dir.join("notes/link")).unwrap();
+    assert_eq!(tag(&[]), with_ignore, "what is left out does not matter");
+    fs::set_permissions(dir.join("setup"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_ne!(tag(&[]), with_ignore, "modes do");
+    fs::remove_file(dir.join(".containerignore")).unwrap();
+    let (code, _, said) = run(&world, &["validate"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("the build context cannot be used: `.sandboxc/notes/link` is a symbolic link"), "{said}");
+    assert!(said.contains("sandbox.yaml:2:24") && said.contains("name it in `.sandboxc/.containerignore`"), "{said}");
+    fs::remove_dir_all(dir.join("notes")).unwrap();
     fs::write(dir.join("setup"), "a stranger's\n").unwrap();
+    assert_ne!(tag(&[]), main);
     assert_eq!(tag(&["--config-from", "main"]), main, "the working tree does not matter");
+    // Another file of the same context is another image.
+    fs::write(dir.join("setup"), "reviewed\n").unwrap();
+    fs::set_permissions(dir.join("setup"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    fs::copy(dir.join("Containerfile"), dir.join("Other")).unwrap();
+    let one = tag(&[]);
+    fs::write(dir.join("sandbox.yaml"), "version: 1\nimage: {containerfile: Other}\n").unwrap();
+    assert_ne!(tag(&[]), one);
+    fs::remove_file(dir.join("Other")).unwrap();
+    fs::write(dir.join("sandbox.yaml"), "version: 1\nimage: {containerfile: Containerfile}\n").unwrap();
+    fs::write(dir.join("setup"), "a stranger's\n").unwrap();
     git(&world, &["commit", "--quiet", "-am", "other"]);
     assert_ne!(tag(&["--config-from", "main"]), main, "the context does");
 }

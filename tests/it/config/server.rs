@@ -63,7 +63,7 @@ fn the_example_of_the_design_resolves() {
     assert_eq!(resolved.policy.allow.rules().len(), 6);
     assert_eq!(resolved.policy.credentials[0].from.short(), "server.yaml:13");
     assert_eq!(resolved.secrets.iter().count(), 2);
-    assert_eq!(resolved.image.value.reference(), "localhost/sandboxc-repo:5e50475e952e");
+    assert_eq!(resolved.image.value.reference(), "localhost/sandboxc-repo:41af94129704");
 }
 
 /// A result without places, which contain line numbers.
