@@ -105,6 +105,7 @@ fn decisions(repo: &Path, home: &Path) -> f64 {
         config_home: home.join(".config"),
         env: [].into(),
         frozen: None,
+        conversation: None,
         repo_text: None,
         write_defaults: false,
     };

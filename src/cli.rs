@@ -6,6 +6,7 @@ mod allow;
 mod codes;
 mod compile;
 mod context;
+mod conversation;
 mod diff;
 mod doctor;
 mod documents;
@@ -22,6 +23,7 @@ mod learn;
 mod log;
 mod logs;
 mod ps;
+mod remotes;
 mod run;
 mod schema;
 mod secrets;
@@ -34,6 +36,7 @@ mod test;
 mod validate;
 mod waiting;
 mod watch;
+mod words;
 
 use std::path::PathBuf;
 
@@ -92,6 +95,9 @@ enum Command {
     Exec(exec::ExecArgs),
     /// Open a shell in a running sandbox: `exec --tty SESSION -- sh`
     Shell(exec::ShellArgs),
+    /// Manage the conversations of repos by URL
+    #[command(subcommand)]
+    Conversation(conversation::ConversationCommand),
     /// Write a config for this repo, with a comment on every entry
     Init(init::InitArgs),
     /// Show what `init` can copy
@@ -199,6 +205,9 @@ pub fn command() -> clap::Command {
 /// Parses the arguments, runs the command and returns the exit code.
 pub fn main() -> u8 {
     shell_files::complete();
+    if let Some(code) = conversation::askpass() {
+        return code;
+    }
     let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     match parsed {
         Ok(cli) => {
@@ -223,6 +232,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Learn(args) => learn::learn(&args),
         Command::Exec(args) => exec::exec(&args),
         Command::Shell(args) => exec::shell(args),
+        Command::Conversation(command) => conversation::conversation(&command),
         Command::Init(args) => init::init(&args),
         Command::Preset(command) => init::preset(&command),
         Command::Import(args) => import::import(&args),

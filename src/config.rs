@@ -45,6 +45,7 @@ mod private;
 mod protect;
 mod read;
 mod recipe;
+mod remote;
 mod repo;
 mod repo_files;
 mod request;
@@ -56,6 +57,7 @@ mod secret;
 mod server;
 mod suggest;
 mod tags;
+mod target;
 mod value;
 mod vars;
 mod vault;
@@ -70,11 +72,12 @@ pub use home::{SHARED_HOME, private_home};
 pub use import::{ImportFile, ImportFormat, ImportNote, ImportRow, Imported, import};
 pub use learn::NoLearning;
 pub use live::{SessionBounds, session_rule};
-pub use load::{DEFAULT_ALLOW_FILE, check_secret_files, entries, entry_path, load, read_secrets};
+pub use load::{DEFAULT_ALLOW_FILE, check_secret_files, entries, entry_path, load, read_secrets, read_token, remotes};
 pub use lockfile::{Mentions, decided_by_tool, hosts_of_lock_file, hosts_of_tool, lock_files};
 pub use overrides::OVERRIDES;
 pub use preset::{Preset, PresetCredential, PresetEntry};
 pub use recipe::{BuildNetwork, Recipe};
+pub use remote::{CONVERSATION_MOUNTS, CONVERSATION_STATE, CONVERSATION_WORKSPACE, Remote, is_branch};
 pub use resolve::built_image;
 pub use resolved::*;
 pub use secret::{AwsKeys, Secret, SecretRef, SecretRefs, SecretValues, Secrets};
@@ -117,6 +120,8 @@ pub struct Inputs {
     pub env: BTreeMap<String, String>,
     /// Where `.sandboxc/` is read from, if not from the workspace.
     pub frozen: Option<Frozen>,
+    /// The directory of the conversation whose workspace `repo_dir` is.
+    pub conversation: Option<PathBuf>,
     /// The text to read instead of the repo file, before it is written.
     pub repo_text: Option<String>,
     /// Whether to create the allow file from the packaged default if it is missing.

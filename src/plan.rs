@@ -111,6 +111,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether the agent mounts this volume.
+    pub fn has_volume(&self, name: &str) -> bool {
+        let mut mounts = self.agent.main.mounts.iter();
+        mounts.any(|mount| matches!(&mount.source, pod::Source::Volume(volume) if volume == name))
+    }
+
     /// The pods, in the order in which they start.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.router.iter().chain([&self.agent])

@@ -1,11 +1,13 @@
 //! The environment, config loading and printing.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::config::{Frozen, Inputs, Loaded, Resolved, SecretValues, entries, entry_path, load, read_secrets};
+use crate::config::{
+    CONVERSATION_WORKSPACE, Frozen, Inputs, Loaded, Resolved, SecretValues, entries, entry_path, load, read_secrets,
+};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::emit::{LimitGap, MOUNT_GAP, PodmanVersion as Version, limit_gaps, mount_gaps};
 use crate::plan::Plan;
@@ -13,8 +15,9 @@ use crate::runtime::host;
 use crate::runtime::podman::Podman;
 use crate::runtime::registry::Registry;
 use crate::runtime::router_image::RouterImage;
-use crate::source::{Place, SourceMap};
-use crate::visible::escaped;
+use crate::source::SourceMap;
+
+pub(super) use super::words::{answer, confirmed, print, put, say, say_drawn, show, show_progress};
 
 use super::find::{Found, find};
 use super::{ConfigArgs, Failure};
@@ -24,6 +27,8 @@ pub(super) struct Context {
     env: BTreeMap<String, String>,
     /// Variables that an option set, which nobody has to be told about.
     by_option: Vec<String>,
+    /// Where the config and the workspace are, if they are a conversation's.
+    place: Option<Place>,
 }
 
 impl Context {
@@ -32,7 +37,7 @@ impl Context {
         let pair = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        Self { env: std::env::vars_os().filter_map(pair).collect(), by_option: Vec::new() }
+        Self { env: std::env::vars_os().filter_map(pair).collect(), by_option: Vec::new(), place: None }
     }
 
     /// The same environment with another value of a variable.
@@ -41,6 +46,12 @@ impl Context {
         self.env.insert(name.to_owned(), value.to_owned());
         self.by_option.push(name.to_owned());
         self
+    }
+
+    /// The same environment with the config and the workspace of a conversation.
+    #[must_use]
+    pub(super) fn in_conversation(self, dir: PathBuf, frozen: Frozen) -> Self {
+        Self { place: Some(Place { dir, frozen }), ..self }
     }
 
     pub(super) fn var(&self, name: &str) -> Option<&str> {
@@ -56,6 +67,13 @@ impl Context {
         let absolute = |path: PathBuf| path.is_absolute().then_some(path);
         let xdg = self.var("XDG_CONFIG_HOME").map(PathBuf::from).and_then(absolute);
         xdg.or_else(home).ok_or_else(|| Failure::promise("neither XDG_CONFIG_HOME nor HOME is set"))
+    }
+
+    /// `$XDG_STATE_HOME`, or `~/.local/state`.
+    pub(super) fn state_home(&self) -> Result<PathBuf, Failure> {
+        let home = || self.home().map(|home| home.join(".local/state"));
+        let xdg = self.var("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        xdg.or_else(home).ok_or_else(|| Failure::promise("neither XDG_STATE_HOME nor HOME is set"))
     }
 
     /// git's system and user config files.
@@ -92,6 +110,9 @@ impl Context {
     }
 
     fn find_repo(&self, args: &ConfigArgs) -> Result<Found, Failure> {
+        if let Some(place) = &self.place {
+            return Ok(Found { dir: place.dir.join(CONVERSATION_WORKSPACE), below: PathBuf::new(), refused: None });
+        }
         let dir = args.repo.as_deref().unwrap_or(Path::new("."));
         let start = dir
             .canonicalize()
@@ -110,9 +131,10 @@ impl Context {
     /// Like `load`, and also returns where the repo was found.
     pub(super) fn find_and_load(&self, args: &ConfigArgs, write_defaults: bool) -> Result<(Found, Loaded), Failure> {
         let found = self.find_repo(args)?;
-        let frozen = match &args.config_from {
-            Some(name) => Some(frozen(&found.dir, name)?),
-            None => None,
+        let frozen = match (&self.place, &args.config_from) {
+            (Some(place), _) => Some(place.frozen.clone()),
+            (None, Some(name)) => Some(frozen(&found.dir, name)?),
+            (None, None) => None,
         };
         let mut loaded = load(&Inputs { frozen, ..self.inputs(args, found.dir.clone(), write_defaults)? });
         if let Some(resolved) = &mut loaded.resolved {
@@ -133,7 +155,7 @@ impl Context {
         Ok(load(&Inputs { frozen, ..inputs }))
     }
 
-    fn inputs(&self, args: &ConfigArgs, repo_dir: PathBuf, write_defaults: bool) -> Result<Inputs, Failure> {
+    pub(super) fn inputs(&self, args: &ConfigArgs, repo_dir: PathBuf, write_defaults: bool) -> Result<Inputs, Failure> {
         Ok(Inputs {
             repo_dir,
             server_file: args.server.clone(),
@@ -142,6 +164,7 @@ impl Context {
             config_home: self.config_home()?,
             env: self.env.clone(),
             frozen: None,
+            conversation: self.place.as_ref().map(|place| place.dir.clone()),
             repo_text: None,
             write_defaults,
         })
@@ -222,7 +245,7 @@ impl Context {
     }
 
     /// Prints the findings about a config. Without errors, all that `validate` would show is one line.
-    fn tell(&self, loaded: &Loaded) {
+    pub(super) fn tell(&self, loaded: &Loaded) {
         let findings = &loaded.diagnostics;
         if findings.has_errors() || verbosity() == Verbosity::Verbose {
             if !findings.is_empty() {
@@ -256,6 +279,14 @@ impl Context {
             ColorWhen::Auto => io::stderr().is_terminal() && self.var("NO_COLOR").is_none(),
         }
     }
+}
+
+/// A conversation.
+struct Place {
+    /// Its directory.
+    dir: PathBuf,
+    /// The config of the branch.
+    frozen: Frozen,
 }
 
 /// How much to print about a config without errors.
@@ -322,65 +353,10 @@ const MOST_NAMED: usize = 10;
 
 /// The hash of the router's program is an input of the plan.
 pub(super) fn with_router(mut resolved: Resolved) -> Result<Resolved, Failure> {
-    if resolved.router_image.from == Place::built_in() {
+    if resolved.router_image.from == crate::source::Place::built_in() {
         resolved.router_image.value = RouterImage::find()?.reference();
     }
     Ok(resolved)
-}
-
-/// Prints text to stderr with hidden characters made visible. A closed stderr is not an error.
-pub(super) fn say(text: &str) {
-    say_drawn(&visible_lines(text));
-}
-
-/// Prints rendered diagnostics, which contain colors. Rendering has already made hidden characters visible.
-pub(super) fn say_drawn(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
-/// Asks on the terminal. An empty answer is a yes; an end of the input is a no.
-pub(super) fn confirmed(question: &str) -> Result<bool, Failure> {
-    let answer = asked(question)?;
-    Ok(answer.is_some_and(|answer| ["", "y", "yes"].contains(&answer.to_ascii_lowercase().as_str())))
-}
-
-/// Asks for a word on the terminal; empty at the end of the input.
-pub(super) fn answer(question: &str) -> Result<String, Failure> {
-    Ok(asked(question)?.unwrap_or_default())
-}
-
-fn asked(question: &str) -> Result<Option<String>, Failure> {
-    let mut stderr = io::stderr().lock();
-    let _ = stderr.write_all(visible_lines(question).as_bytes()).and_then(|()| stderr.flush());
-    let mut answer = String::new();
-    let failed = |error: io::Error| Failure::promise(format!("reading the answer: {error}"));
-    let read = io::stdin().lock().read_line(&mut answer).map_err(failed)?;
-    Ok((read > 0).then(|| answer.trim().to_owned()))
-}
-
-/// Prints text to stdout with hidden characters made visible.
-pub(super) fn show(text: &str) -> Result<(), Failure> {
-    print(&visible_lines(text))
-}
-
-fn visible_lines(text: &str) -> String {
-    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
-}
-
-/// Writes to stdout, for those to whom a closed pipe matters.
-pub(super) fn put(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
-}
-
-/// Prints machine-readable output to stdout, unchanged. A closed pipe is not an error; a full disk is.
-pub(super) fn print(text: &str) -> Result<(), Failure> {
-    match put(text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::promise(format!("writing to stdout: {error}")))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Prints the limits that the manifest alone cannot enforce; with `strict`, they are an error.

@@ -2,8 +2,10 @@
 //!
 //! Each has a `version`, which is raised when a field changes its meaning or disappears, but not for a new field.
 
+mod conversations;
 mod images;
 
+pub(super) use conversations::{ConversationShown, Conversations, ExpiredConversations, TakenFiles};
 pub(super) use images::{ImageBuilt, ImageEntry, Images, PrunedImages};
 
 use std::path::PathBuf;
@@ -21,12 +23,16 @@ use crate::runtime::report::Report;
 pub(super) const VERSION: u32 = 1;
 
 /// The schemas by name, in the order in which help lists them.
-pub fn schemas() -> [(&'static str, String); 18] {
+pub fn schemas() -> [(&'static str, String); 22] {
     [
         ("repo", schema::repo()),
         ("server", schema::server()),
         ("allow", text::<AllowedEntry>("allow")),
         ("compile", text::<Compiled>("compile")),
+        ("conversation-expire", text::<ExpiredConversations>("conversation-expire")),
+        ("conversation-ls", text::<Conversations>("conversation-ls")),
+        ("conversation-show", text::<ConversationShown>("conversation-show")),
+        ("conversation-take", text::<TakenFiles>("conversation-take")),
         ("doctor", text::<Doctor>("doctor")),
         ("explain", text::<Explained>("explain")),
         ("gc", text::<Swept>("gc")),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::context::{Context, say};
+use super::conversation::{Opened, Starting, within};
 use super::image::provide::{Known, provide};
 use super::waiting::Waiting;
 use super::{ConfigArgs, Failure, PlanArgs, duration, image, init};
@@ -39,6 +40,8 @@ pub(super) struct RunFlags {
     /// Write one JSON document about the run to this file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    conversation: Starting,
     /// Keep containers, networks and files afterwards, for debugging
     #[arg(long)]
     keep: bool,
@@ -83,6 +86,11 @@ impl RunFlags {
         self.plan.session.as_deref()
     }
 
+    /// Which conversation it is part of, if any.
+    pub(super) fn conversation(&self) -> &Starting {
+        &self.conversation
+    }
+
     /// Selects the config.
     pub(super) fn config(&self) -> &ConfigArgs {
         &self.plan.config
@@ -109,28 +117,43 @@ pub(super) struct Asked<'a> {
     pub(super) flags: &'a RunFlags,
     pub(super) purpose: Purpose<'a>,
     pub(super) config: (&'a Resolved, &'a SecretValues),
+    /// The conversation that it is part of.
+    pub(super) conversation: Option<&'a Opened>,
     /// What else happens when the session is ready.
     pub(super) ready: &'a dyn Fn(&str),
     pub(super) network_log: Option<&'a Path>,
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<u8, Failure> {
-    let context = context(&args.flags)?;
-    let (resolved, values) = context.resolve_with_secrets(&args.flags.plan.config)?;
-    live(&Asked {
-        context: &context,
-        flags: &args.flags,
-        purpose: Purpose::Command(&args.command),
-        config: (&resolved, &values),
-        ready: &|_| (),
-        network_log: args.flags.network_log(),
+    within(context(&args.flags)?, &args.flags, |context, conversation| {
+        let (resolved, values) = context.resolve_with_secrets(&args.flags.plan.config)?;
+        live(&Asked {
+            context,
+            flags: &args.flags,
+            purpose: Purpose::Command(&args.command),
+            config: (&resolved, &values),
+            conversation,
+            ready: &|_| (),
+            network_log: args.flags.network_log(),
+        })
     })
 }
 
 pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
-    let context = context(&args.flags)?;
-    offer_config(&context, &args.flags.plan.config)?;
-    let (mut resolved, values) = context.resolve_with_secrets(&args.flags.plan.config)?;
+    let AgentArgs { flags, args } = args;
+    within(context(&flags)?, &flags, |context, conversation| agent_in(context, conversation, &flags, args))
+}
+
+fn agent_in(
+    context: &Context,
+    conversation: Option<&Opened>,
+    flags: &RunFlags,
+    args: Vec<String>,
+) -> Result<u8, Failure> {
+    if conversation.is_none() {
+        offer_config(context, &flags.plan.config)?;
+    }
+    let (mut resolved, values) = context.resolve_with_secrets(&flags.plan.config)?;
     keep_shared_home(&mut resolved)?;
     let mut command: Vec<String> = resolved.command.iter().map(|word| word.value.clone()).collect();
     if command.is_empty() {
@@ -138,14 +161,15 @@ pub(super) fn agent(args: AgentArgs) -> Result<u8, Failure> {
             "no agent command: set `command:` in .sandboxc/sandbox.yaml, e.g. `command: [claude]`",
         ));
     }
-    command.extend(args.args);
+    command.extend(args);
     live(&Asked {
-        context: &context,
-        flags: &args.flags,
+        context,
+        flags,
         purpose: Purpose::Command(&command),
         config: (&resolved, &values),
+        conversation,
         ready: &|_| (),
-        network_log: args.flags.network_log(),
+        network_log: flags.network_log(),
     })
 }
 
@@ -157,7 +181,15 @@ pub(super) fn live_with_log(
     config: (&Resolved, &SecretValues),
     log: &Path,
 ) -> Result<u8, Failure> {
-    live(&Asked { context, flags, purpose: Purpose::Command(command), config, ready: &|_| (), network_log: Some(log) })
+    live(&Asked {
+        context,
+        flags,
+        purpose: Purpose::Command(command),
+        config,
+        conversation: None,
+        ready: &|_| (),
+        network_log: Some(log),
+    })
 }
 
 /// Where there is no repo file and the server file names no command, offers to write one on a terminal. Anything else
@@ -213,7 +245,7 @@ pub(super) fn context(flags: &RunFlags) -> Result<Context, Failure> {
 /// Keeps using the home volume that earlier versions shared between all repos, since it holds the agent's login, until the
 /// server file chooses.
 fn keep_shared_home(resolved: &mut Resolved) -> Result<(), Failure> {
-    let said = resolved.home_volume.from != Place::built_in();
+    let said = resolved.fresh_home || resolved.home_volume.from != Place::built_in();
     if said || !Podman::apart()?.has_volume(SHARED_HOME)? {
         return Ok(());
     }
@@ -230,8 +262,12 @@ pub(super) fn live(asked: &Asked<'_>) -> Result<u8, Failure> {
     let (flags, resolved) = (asked.flags, asked.config.0);
     // Refused before anything runs, since the report could not be written at the end.
     let place = flags.report.as_deref().map(|path| WholeFile::open(path, &Inside::of(resolved))).transpose()?;
+    asked.conversation.inspect(|conversation| conversation.announce());
     let mut report = Report::begin();
     let result = with_image(asked, &mut report);
+    if let Some(conversation) = asked.conversation {
+        conversation.planned(report.plan.clone());
+    }
     if let Some(place) = place {
         report.end(result.as_ref().copied().map_err(|failure| (failure.code, failure.message.clone())));
         place.write(&report.text()?)?;
@@ -280,6 +316,7 @@ fn live_once(asked: &Asked<'_>, report: &mut Report) -> Result<u8, LifeError> {
         keep: flags.keep,
         quiet: flags.quiet,
         wants_report: flags.report.is_some(),
+        signals: asked.conversation.map(Opened::signals),
         progress: &|progress| {
             waiting.show(progress);
             if let Progress::Ready(session) = progress {

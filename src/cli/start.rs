@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::context::{Context, print, put};
+use super::conversation::within;
 use super::run::{Asked, RunFlags, context, live};
 use super::{Failure, duration};
 use crate::plan::{PlanError, session_is_valid};
@@ -73,14 +74,16 @@ pub(super) fn start(args: &StartArgs) -> Result<u8, Failure> {
 /// Keeps the session until it is stopped, idle for too long, or too old.
 fn keep(args: &StartArgs) -> Result<u8, Failure> {
     keeper::leave_terminal();
-    let context = context(&args.flags)?;
-    let (resolved, values) = context.resolve_with_secrets(args.flags.config())?;
-    live(&Asked {
-        context: &context,
-        flags: &args.flags,
-        purpose: Purpose::Visits(Stay { idle: args.idle, most: args.max_age }),
-        config: (&resolved, &values),
-        ready: &|session| keeper::let_go(put(&format!("{session}\n")).is_ok()),
-        network_log: args.flags.network_log(),
+    within(context(&args.flags)?, &args.flags, |context, conversation| {
+        let (resolved, values) = context.resolve_with_secrets(args.flags.config())?;
+        live(&Asked {
+            context,
+            flags: &args.flags,
+            purpose: Purpose::Visits(Stay { idle: args.idle, most: args.max_age }),
+            config: (&resolved, &values),
+            conversation,
+            ready: &|session| keeper::let_go(put(&format!("{session}\n")).is_ok()),
+            network_log: args.flags.network_log(),
+        })
     })
 }

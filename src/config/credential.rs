@@ -7,12 +7,12 @@ use super::literal;
 use super::read::{self, Fields, Keys, fields, shorten};
 use super::request;
 use super::sealed::AWS_KEYS;
-use super::secret::{self, SecretSource, Shape, Unfit};
+use super::secret::{self, SecretRef, SecretSource, Shape, Unfit};
 use super::value::{self, Bad, checked};
 use super::yaml::{Key, Kind, Node, Tag};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::{HostError, HostPattern, PathGlob, parse_pattern};
-use crate::source::{Located, Span};
+use crate::source::{Located, SourceMap, Span};
 
 pub(super) const MASKED: Keys = Keys {
     what: "an entry of `masked_secrets`",
@@ -128,6 +128,24 @@ pub(super) fn wishes(map: &Fields<'_>, base: &Path, d: &mut Diagnostics) -> Wish
         wishes.credentials.extend(reader.entry(key, node, &GITHUB, Reader::github));
     }
     wishes
+}
+
+/// Reads a secret for sandboxc's own use, not looked up.
+pub(super) fn token(node: &Node, key: &str, base: &Path, d: &mut Diagnostics) -> Option<SecretWish> {
+    Reader { base, d }.secret(node, key.to_owned(), Shape::Hidden)
+}
+
+impl SecretWish {
+    /// Where to read the value.
+    pub(super) fn reference(&self, sources: &SourceMap) -> SecretRef {
+        SecretRef {
+            source: self.source.clone(),
+            key: self.key.clone(),
+            shape: self.shape,
+            span: self.span,
+            from: sources.place(self.span),
+        }
+    }
 }
 
 struct Reader<'a> {

@@ -94,7 +94,15 @@ impl Frozen {
     pub fn of_commit(repo_dir: &Path, name: &str) -> Result<Self, FrozenError> {
         let (sender, receiver) = channel();
         let (dir, owned) = (repo_dir.to_path_buf(), name.to_owned());
-        std::thread::spawn(move || sender.send(commit(&dir, &owned)));
+        std::thread::spawn(move || sender.send(Repository::around(&dir).and_then(|found| found.read(&owned, &owned))));
+        receiver.recv_timeout(MOST_TIME).unwrap_or(Err(FrozenError::TooSlow))
+    }
+
+    /// Reads the files of a commit in a bare repository of sandboxc's own. Findings show `revision` before a path.
+    pub fn of_mirror(mirror: &Path, commit: &str, revision: &str) -> Result<Self, FrozenError> {
+        let (sender, receiver) = channel();
+        let (mirror, id, revision) = (mirror.to_path_buf(), commit.to_owned(), revision.to_owned());
+        std::thread::spawn(move || sender.send(Repository::bare(&mirror).and_then(|found| found.read(&id, &revision))));
         receiver.recv_timeout(MOST_TIME).unwrap_or(Err(FrozenError::TooSlow))
     }
 
@@ -192,38 +200,61 @@ impl Frozen {
     }
 }
 
-fn commit(repo_dir: &Path, name: &str) -> Result<Frozen, FrozenError> {
-    let no_repository = || FrozenError::NoRepository(repo_dir.display().to_string());
-    let root = repo_dir.ancestors().find(|dir| dir.join(".git").exists()).ok_or_else(no_repository)?;
-    let git_dir = git_dir(root).ok_or_else(no_repository)?;
-    let common = match small_file(&git_dir.join("commondir")) {
-        Some(path) => git_dir.join(path.trim_end()),
-        None => git_dir.clone(),
-    };
-    let alternates = common.join("objects/info/alternates");
-    if std::fs::symlink_metadata(&alternates).is_ok() {
-        return Err(FrozenError::Alternates(alternates.display().to_string()));
+/// A repository whose objects are read.
+struct Repository {
+    objects: gix_odb::Handle,
+    refs: gix_ref::file::Store,
+    /// The repo's directory, relative to the root of the work tree.
+    within: PathBuf,
+}
+
+impl Repository {
+    /// The repository around a directory of a work tree.
+    fn around(repo_dir: &Path) -> Result<Self, FrozenError> {
+        let no_repository = || FrozenError::NoRepository(repo_dir.display().to_string());
+        let root = repo_dir.ancestors().find(|dir| dir.join(".git").exists()).ok_or_else(no_repository)?;
+        let git_dir = git_dir(root).ok_or_else(no_repository)?;
+        let common = match small_file(&git_dir.join("commondir")) {
+            Some(path) => git_dir.join(path.trim_end()),
+            None => git_dir.clone(),
+        };
+        Self::open(git_dir, common, relative_dir(root, repo_dir))
     }
-    let unreadable = |why: String| FrozenError::Unreadable { name: name.to_owned(), why };
-    let hash = object_hash(&common);
-    let objects = gix_odb::at(common.join("objects"), hash).map_err(|error| unreadable(words(&error)))?;
-    let refs = gix_ref::file::Store::for_linked_worktree(git_dir, common, hash);
-    let no_such_ref = || FrozenError::NoSuchRef(name.to_owned());
-    let id = if let Ok(id) = gix_hash::ObjectId::from_hex(name.as_bytes()) {
-        id
-    } else {
-        let mut found = only_ref(&refs, name)?;
-        found.peel_to_id(&refs, &objects).map_err(|error| unreadable(error.to_string()))?
-    };
-    let mut buffer = Vec::new();
-    fits(&objects, &id, name)?;
-    let tree = objects.find_commit(&id, &mut buffer).map_err(|_| no_such_ref())?.tree();
-    let within = relative_dir(root, repo_dir);
-    let (prefix, revision) = (format!("{name}:"), Some(name.to_owned()));
-    let mut frozen = Frozen { prefix, revision, ..Frozen::default() };
-    let Some(tree) = directory(&objects, tree, &within.join(REPO_DIR), &frozen)? else { return Ok(frozen) };
-    read_tree(&objects, tree, &mut frozen)?;
-    Ok(frozen)
+
+    fn bare(git_dir: &Path) -> Result<Self, FrozenError> {
+        Self::open(git_dir.to_path_buf(), git_dir.to_path_buf(), PathBuf::new())
+    }
+
+    fn open(git_dir: PathBuf, common: PathBuf, within: PathBuf) -> Result<Self, FrozenError> {
+        let alternates = common.join("objects/info/alternates");
+        if std::fs::symlink_metadata(&alternates).is_ok() {
+            return Err(FrozenError::Alternates(alternates.display().to_string()));
+        }
+        let unreadable = |error| FrozenError::Unreadable { name: common.display().to_string(), why: words(&error) };
+        let hash = object_hash(&common);
+        let objects = gix_odb::at(common.join("objects"), hash).map_err(unreadable)?;
+        Ok(Self { objects, refs: gix_ref::file::Store::for_linked_worktree(git_dir, common, hash), within })
+    }
+
+    /// The files of a commit: a ref, or a complete id. Findings show `revision` before a path.
+    fn read(&self, name: &str, revision: &str) -> Result<Frozen, FrozenError> {
+        let Self { objects, refs, within } = self;
+        let id = if let Ok(id) = gix_hash::ObjectId::from_hex(name.as_bytes()) {
+            id
+        } else {
+            let unreadable = |why: String| FrozenError::Unreadable { name: name.to_owned(), why };
+            only_ref(refs, name)?.peel_to_id(refs, objects).map_err(|error| unreadable(error.to_string()))?
+        };
+        let mut buffer = Vec::new();
+        fits(objects, &id, name)?;
+        let no_such_ref = |_| FrozenError::NoSuchRef(name.to_owned());
+        let tree = objects.find_commit(&id, &mut buffer).map_err(no_such_ref)?.tree();
+        let (prefix, revision) = (format!("{revision}:"), Some(revision.to_owned()));
+        let mut frozen = Frozen { prefix, revision, ..Frozen::default() };
+        let Some(tree) = directory(objects, tree, &within.join(REPO_DIR), &frozen)? else { return Ok(frozen) };
+        read_tree(objects, tree, &mut frozen)?;
+        Ok(frozen)
+    }
 }
 
 /// A regular file of at most 1 MiB; whatever else has the name is not there.

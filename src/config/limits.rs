@@ -44,7 +44,7 @@ impl Wish {
         let map = fields(node, &LIMITS, d);
         let positive = |l: Located<i64>| l.map(i64::unsigned_abs);
         Self {
-            timeout: map.get("timeout").and_then(|n| timeout(n, d)).map(positive),
+            timeout: map.get("timeout").and_then(|n| seconds(n, "timeout", d)).map(positive),
             memory: map.get("memory").and_then(|n| memory(n, "`memory`", d)),
             cpus: map.get("cpus").and_then(|n| cpus(n, d)),
             pids: map.get("pids_limit").and_then(|n| read::whole(n, "`pids_limit`", 1..=MOST_PIDS, d)).map(positive),
@@ -104,25 +104,25 @@ impl Wish {
 }
 
 /// Reads seconds, or a text with a unit such as `30m`.
-fn timeout(node: &Node, d: &mut Diagnostics) -> Option<Located<i64>> {
-    const WHAT: &str = "`timeout` (seconds)";
-    let super::yaml::Kind::Str(text) = &node.kind else { return read::whole(node, WHAT, 10..=LONGEST, d) };
+pub(super) fn seconds(node: &Node, key: &str, d: &mut Diagnostics) -> Option<Located<i64>> {
+    let what = format!("`{key}` (seconds)");
+    let super::yaml::Kind::Str(text) = &node.kind else { return read::whole(node, &what, 10..=LONGEST, d) };
     let seconds = value::duration(text).and_then(|seconds| i64::try_from(seconds).ok());
     match seconds.filter(|_| text.contains(|c: char| c.is_ascii_alphabetic())) {
         Some(seconds) if (10..=LONGEST).contains(&seconds) => Some(Located::new(seconds, node.span)),
         Some(_) => {
-            let finding = Diagnostic::new(Code::BadValue, format!("{WHAT} is out of range")).at(node.span, "");
+            let finding = Diagnostic::new(Code::BadValue, format!("{what} is out of range")).at(node.span, "");
             d.push(finding.help(format!("write 10 to {LONGEST} seconds, or e.g. `30m`")));
             None
         }
         None if node.looked_up.is_none() && text.contains(|c: char| c.is_ascii_alphabetic()) => {
-            let finding = Diagnostic::new(Code::BadValue, "`timeout` is not a duration").at(node.span, "");
+            let finding = Diagnostic::new(Code::BadValue, format!("`{key}` is not a duration")).at(node.span, "");
             d.push(
                 finding.help("write a number of seconds, or one with the unit s, m, h or d, such as `30m` or `0.5h`"),
             );
             None
         }
-        None => read::whole(node, WHAT, 10..=LONGEST, d),
+        None => read::whole(node, &what, 10..=LONGEST, d),
     }
 }
 

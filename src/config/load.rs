@@ -15,6 +15,7 @@ use super::frozen::FrozenDisk;
 use super::lookup::{Lookup, Permitted, Reach};
 use super::overrides::{OVERRIDES, Overrides};
 use super::read::shorten;
+use super::remote::Remote;
 use super::repo::{ImageWish, RepoFile};
 use super::repo_files::RepoFiles;
 use super::resolve::{Parts, Server, resolve};
@@ -50,6 +51,21 @@ pub fn entries(inputs: &Inputs) -> Vec<(String, Option<PathBuf>)> {
     let tree = server_file(inputs, &path, &disk, &mut sources, &mut d);
     let server = decode_server(tree, inputs, &path, &disk, &mut d).unwrap_or_default();
     server.repos.into_iter().map(|(name, repo)| (name, repo.path.map(|path| path.value))).collect()
+}
+
+/// The server's repos by URL, and the sources that findings about them refer to. [`load`] reports errors in the file.
+pub fn remotes(inputs: &Inputs) -> (Vec<Remote>, SourceMap) {
+    let (mut sources, mut d, disk) = (SourceMap::new(), Diagnostics::new(), Real::default());
+    let path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join(SERVER_FILE));
+    let tree = server_file(inputs, &path, &disk, &mut sources, &mut d);
+    let server = decode_server(tree, inputs, &path, &disk, &mut d).unwrap_or_default();
+    let remotes = server.repos.iter().filter(|(_, repo)| !repo.findings.has_errors());
+    (remotes.filter_map(|(name, repo)| Some(repo.remote.as_ref()?.remote(name, &sources))).collect(), sources)
+}
+
+/// Reads the token of a repo by URL, if it has one. The finding's spans refer to the sources that [`remotes`] returned.
+pub fn read_token(inputs: &Inputs, remote: &Remote) -> Result<Option<Secret>, Diagnostic> {
+    remote.clone_token.as_ref().map(|token| read_secret(inputs, token, &Real::default())).transpose()
 }
 
 fn load_from(inputs: &Inputs, disk: &dyn Disk) -> Loaded {

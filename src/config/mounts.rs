@@ -6,17 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{Disk, words};
 use super::read::shorten;
+use super::remote::{Given, RemoteWish, WORKSPACE_AT};
 use super::repo::{MountWish, RepoFile};
 use super::resolved::{ExtraMount, Workspace};
-use super::value::{absolute_problem, path_finding};
+use super::target::{taken, target, unfit};
+use super::value::path_finding;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::source::{Located, Place, SourceMap, Span};
-
-/// Where the agent's home volume is mounted, by identity.
-const HOMES: [&str; 2] = ["/home/agent", "/root"];
-
-/// Directories that belong to the kernel, the image's system or sandboxc.
-const SYSTEM: [&str; 5] = ["/proc", "/sys", "/dev", "/etc", "/run"];
 
 /// Directories that all users of the machine share.
 const SHARED: [&str; 2] = ["/tmp", "/var/tmp"];
@@ -67,6 +63,8 @@ pub(super) struct Ground<'a> {
     pub(super) allowed: Vec<PathBuf>,
     /// git's system and user config files.
     pub(super) git_files: Vec<PathBuf>,
+    /// The repo by URL whose conversation this is.
+    pub(super) owner: Option<&'a RemoteWish>,
     pub(super) disk: &'a dyn Disk,
     pub(super) sources: &'a SourceMap,
 }
@@ -101,7 +99,10 @@ impl Ground<'_> {
         let source = self.repo_dir.to_path_buf();
         let (target, from) = match &repo.workspace_target {
             Some(text) => (target(text, d)?, self.sources.place(text.span)),
-            None => (self.same_path(d)?, Place::built_in()),
+            None => match self.owner {
+                Some(remote) => (WORKSPACE_AT.into(), self.sources.place(remote.span())),
+                None => (self.same_path(d)?, Place::built_in()),
+            },
         };
         good.then_some(Workspace { read_only: repo.workspace_read_only, ..Workspace::new(source, target, from) })
     }
@@ -132,7 +133,7 @@ impl Ground<'_> {
         workspace: Option<&Workspace>,
         d: &mut Diagnostics,
     ) -> Vec<ExtraMount> {
-        let mut mounts: Vec<(ExtraMount, Span)> = Vec::new();
+        let mut mounts = self.given(d);
         for wish in &repo.mounts {
             let (source, target) = (self.source(wish, d), target(&wish.target, d));
             if let (Some(source), Some(target)) = (source, target) {
@@ -144,6 +145,45 @@ impl Ground<'_> {
         mounts.sort_by(|(a, _), (b, _)| a.target.cmp(&b.target));
         conflicts(&mounts, workspace, repo, d);
         mounts.into_iter().map(|(mount, _)| mount).collect()
+    }
+
+    /// What a conversation gets from the server file: its own directories, and tools.
+    fn given(&self, d: &mut Diagnostics) -> Vec<(ExtraMount, Span)> {
+        let dir = self.repo_dir.parent().unwrap_or(self.repo_dir);
+        let given = self.owner.map(|remote| remote.given(dir)).unwrap_or_default();
+        let mut mounts = Vec::new();
+        for Given { source, target, read_only, span, is_tool } in given {
+            let from = self.sources.place(span);
+            let source = if is_tool { self.tool(&source, span, d) } else { Some(source) };
+            if let Some(source) = source {
+                mounts.push((ExtraMount { target: target.to_owned(), source, read_only, from }, span));
+            }
+        }
+        mounts
+    }
+
+    /// A file or directory of the host that the owner of the machine gives. A link is followed here, and never again.
+    fn tool(&self, source: &Path, span: Span, d: &mut Diagnostics) -> Option<PathBuf> {
+        let refuse = |why: &str, help: &str| {
+            let message = format!("`{}` cannot be mounted: {why}", shorten(&source.display().to_string()));
+            path_finding(&message, span, help)
+        };
+        let real = match self.disk.canonical(source) {
+            Ok(real) => real,
+            Err(error) => {
+                d.push(refuse(&words(&error), "install the tool, or correct its path"));
+                return None;
+            }
+        };
+        let why = unfit(&real).map(str::to_owned).or_else(|| self.guarded.objection(&real));
+        let why = why.or_else(|| self.storage_around(&real).map(|_| "it belongs to podman's storage".to_owned()));
+        match why {
+            None => Some(real),
+            Some(why) => {
+                d.push(refuse(&why, "name the directory of the tool alone"));
+                None
+            }
+        }
     }
 
     /// The directory that this user cannot enter on the way to a path.
@@ -214,44 +254,6 @@ impl Ground<'_> {
         }
         Some(real)
     }
-}
-
-/// Why a path of the host cannot be in a manifest, if so: YAML and unit files are text, and kube play parses what
-/// follows a colon as mount options.
-fn unfit(path: &Path) -> Option<&'static str> {
-    match path.to_str() {
-        None => Some("it is not UTF-8"),
-        Some(text) if text.chars().any(char::is_control) => Some("it has a control character"),
-        Some(text) if text.contains(':') => Some("it has a colon, which podman reads as the start of mount options"),
-        Some(_) => None,
-    }
-}
-
-/// Reads a path inside.
-fn target(text: &Located<String>, d: &mut Diagnostics) -> Option<PathBuf> {
-    // Rebuilt from components: `/data/` and `/data//x/.` mean the same as the plain form.
-    let path: PathBuf = Path::new(&text.value).components().collect();
-    let problem = absolute_problem(&text.value, &path)
-        .or_else(|| {
-            unfit(&path).map(|problem| format!("`{}` cannot be a mount target: {problem}", shorten(&text.value)))
-        })
-        .or_else(|| taken(&path));
-    let Some(problem) = problem else { return Some(path) };
-    d.push(path_finding(&problem, text.span, "write another absolute path, e.g. `/workspace`"));
-    None
-}
-
-/// Why a path inside cannot be used, if so.
-fn taken(path: &Path) -> Option<String> {
-    if let Some(system) = SYSTEM.iter().find(|system| path.starts_with(system)) {
-        return Some(format!("`{system}` inside the container belongs to the system"));
-    }
-    let home = HOMES.iter().find(|home| Path::new(home).starts_with(path))?;
-    Some(if Path::new(home) == path {
-        format!("`{home}` inside the container is the agent's home")
-    } else {
-        format!("it would hide `{home}`")
-    })
 }
 
 fn conflicts(mounts: &[(ExtraMount, Span)], workspace: Option<&Workspace>, repo: &RepoFile, d: &mut Diagnostics) {

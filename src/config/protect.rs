@@ -55,9 +55,13 @@ pub(super) fn protect<'a>(
         home: ground.guarded.home.as_deref(),
         global: &ground.git_files,
     };
-    let Uses { mut paths, repositories, unknown } = git::uses(&around);
-    paths.insert(super::REPO_DIR.into(), Want::Held(Stand::Directory));
-    let (trees, whole) = compiled::trees(&tree);
+    // Nobody on the host runs git in a conversation's workspace, and nothing in it decides anything.
+    let is_used = ground.owner.is_none();
+    let Uses { mut paths, repositories, unknown } = if is_used { git::uses(&around) } else { Uses::default() };
+    let (trees, whole) = if is_used { compiled::trees(&tree) } else { (Vec::new(), true) };
+    if is_used {
+        paths.insert(super::REPO_DIR.into(), Want::Held(Stand::Directory));
+    }
     for path in trees {
         // Names that cannot be mounted.
         if path.to_str().is_some_and(|text| !text.contains(|c: char| c == ':' || c.is_control())) {

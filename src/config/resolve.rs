@@ -20,6 +20,7 @@ use super::overrides::Overrides;
 use super::private;
 use super::protect::{self, By};
 use super::recipe::BuildNetwork;
+use super::remote::RemoteWish;
 use super::repo::{ImageWish, RepoFile};
 use super::resolved::{Identity, ImageSource, Resolved, Selinux};
 use super::server::{Part, Repo, ServerFile};
@@ -86,6 +87,11 @@ impl Server {
     /// What it chooses for the repo.
     pub(super) fn chosen(&self) -> Chosen {
         self.entry.chosen.clone().over(self.file.defaults.chosen.clone())
+    }
+
+    /// The repo by URL that the entry in force names.
+    fn remote(&self) -> Option<&RemoteWish> {
+        self.file.repos.get(self.name.as_ref()?)?.remote.as_ref()
     }
 
     /// Where it is written that the sandbox gets the host's git name and email.
@@ -203,6 +209,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         guarded: Guarded { runtime, storage, home, files: guarded },
         allowed: allowed.map(|l| disk.canonical_or_parent(&l.value)).collect(),
         git_files: git::own_files(&inputs.env, inputs.home.as_deref(), &inputs.config_home),
+        owner: inputs.conversation.as_ref().and(server.remote()),
         disk,
         sources,
     };
@@ -213,7 +220,9 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         let asked = named.chain(server.file.defaults.protect.iter().map(|path| (By::Defaults, path)));
         protect::protect(&ground, workspace, asked, d);
         protect::conflicts(&repo, workspace, &mounts, d);
-        git::lint(&ground, workspace, &mounts, d);
+        if ground.owner.is_none() {
+            git::lint(&ground, workspace, &mounts, d);
+        }
     }
     let image = image(&repo, built, &overrides, sources);
 
@@ -250,9 +259,11 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
     let limits = Wish::merge(repo.limits, caps, sources, d);
     let sourced = |l: Located<String>| sources.sourced(l);
     let router = overrides.router_image.or(file.router_image);
+    let said_home = entry.home.or(file.defaults.home);
+    let fresh_home = inputs.conversation.is_some() && overrides.home_volume.is_none() && said_home.is_none();
     let home_volume = match overrides.home_volume {
         Some(volume) => sourced(volume),
-        None => home::volume(entry.home.or(file.defaults.home), name.as_deref(), &inputs.repo_dir, sources),
+        None => home::volume(said_home, name.as_deref(), &inputs.repo_dir, sources),
     };
     Some(Resolved {
         config_from: None,
@@ -275,6 +286,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         user_namespaces,
         schedule: entry.schedule.or(file.defaults.schedule).map(sourced),
         home_volume,
+        fresh_home,
         selinux: file.selinux.map_or_else(|| Sourced::built_in(Selinux::default()), |l| sources.sourced(l)),
         upstream_dns: file.upstream_dns.into_iter().map(|l| sources.sourced(l)).collect(),
         extra_ca: extra_ca.map(sourced),

@@ -270,6 +270,9 @@ pub struct Resolved {
     pub schedule: Option<Sourced<String>>,
     /// The volume for the agent's home. Sessions of one entry of `repos`, or of one workspace, share it.
     pub home_volume: Sourced<String>,
+    /// Whether each session has a home of its own instead, which ends with it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fresh_home: bool,
     /// The agent's `SELinux` setting.
     pub selinux: Sourced<Selinux>,
     /// The resolvers that the router queries; empty means the host's.

@@ -19,6 +19,7 @@ mod chosen;
 mod documented;
 mod entry;
 mod masked;
+mod remote;
 mod timeout;
 
 use choices::{GitIdentity, Home, ImageBuild};
@@ -240,6 +241,11 @@ struct Defaults {
 struct Repo {
     path: Option<String>,
     repo_url: Option<String>,
+    branch: Option<String>,
+    clone_token: Option<String>,
+    conversations: Option<remote::Conversations>,
+    agent_state: Option<String>,
+    tools: Option<BTreeMap<String, remote::Tool>>,
     image: Option<chosen::Setting<String>>,
     image_build: Option<ImageBuild>,
     command: Option<chosen::Setting<Vec<String>>>,

@@ -12,6 +12,9 @@ pub(super) const SECTIONS: [&str; 4] = ["secrets", "masked_secrets", "signing_cr
 /// The values of a signing credential.
 pub(super) const AWS_KEYS: [&str; 3] = ["access_key_id", "secret_access_key", "session_token"];
 
+/// A key of an entry whose value is a secret.
+const TOKEN: &str = "clone_token";
+
 /// Keys inside of sections, one level down, that do not contain secrets.
 const HARMLESS: [&str; 11] = [
     "scopes",
@@ -55,6 +58,7 @@ pub(super) fn substitute(
 
 /// Every node of `defaults` or an entry that contains the value of a secret.
 fn visit(part: &mut Node, f: &mut dyn FnMut(&mut Node)) {
+    part.entry_mut(TOKEN).into_iter().for_each(&mut *f);
     for section in SECTIONS {
         let Some(Node { kind: Kind::Map(entries), .. }) = part.entry_mut(section) else { continue };
         for (_, entry) in entries {
@@ -114,7 +118,8 @@ impl<'n> Found<'n> {
                         continue;
                     }
                     // A misspelled section contains secrets, too.
-                    if nearest(&key.text, SECTIONS).is_some() || key.text.contains("secret") {
+                    if nearest(&key.text, SECTIONS.into_iter().chain([TOKEN])).is_some() || key.text.contains("secret")
+                    {
                         let strict = key.text == "secrets" || !SECTIONS.contains(&key.text.as_str());
                         self.sections.push((value, strict));
                         self.vars |= has_var(value);

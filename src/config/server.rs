@@ -17,6 +17,7 @@ use super::network;
 use super::private;
 use super::read::{self, Keys, fields, version};
 use super::recipe::{self, BuildNetwork};
+use super::remote::{self, RemoteWish};
 use super::resolved::Selinux;
 use super::sealed;
 use super::value::{self, absolute_problem, checked, path_finding};
@@ -47,9 +48,10 @@ pub(super) const NETWORK: Keys = Keys {
     elsewhere: &[("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`")],
 };
 /// Keys of `repos` and of the repo file, and words of Docker and Compose, that people write in `defaults` or an entry.
-const ELSEWHERE: [(&str, &str); 16] = [
+const ELSEWHERE: [(&str, &str); 17] = [
     ("path", "`path` belongs to an entry of `repos`"),
     ("repo_url", "`repo_url` belongs to an entry of `repos`"),
+    ("clone_token", "`clone_token` belongs to an entry of `repos`"),
     ("environment", "write `env: {NAME: value}`"),
     ("user", "write `identity: host-user` or `identity: root`"),
     ("volumes", "only a repo file has mounts; `allow_mounts: [/srv/data]` permits it to mount what is below"),
@@ -104,6 +106,11 @@ pub(super) const ENTRY: Keys = Keys {
     known: &[
         "path",
         "repo_url",
+        "branch",
+        "clone_token",
+        "conversations",
+        "agent_state",
+        "tools",
         "image",
         "image_build",
         "command",
@@ -180,6 +187,8 @@ pub(super) struct Part {
 #[derive(Clone, Debug)]
 pub(super) struct Repo {
     pub(super) path: Option<Located<PathBuf>>,
+    /// What it says about a repo by URL.
+    pub(super) remote: Option<RemoteWish>,
     pub(super) part: Part,
     pub(super) findings: Diagnostics,
 }
@@ -303,19 +312,18 @@ fn read_repos(node: &mut Node, around: &Around<'_>, d: &mut Diagnostics) -> BTre
     let mut repos = BTreeMap::new();
     for (key, value) in entries {
         let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        if key.text.is_empty() || key.text.len() > 64 || !key.text.chars().all(word) {
+        let fits = (1..=64).contains(&key.text.len()) && !key.text.starts_with('.') && key.text.chars().all(word);
+        if !fits {
             let finding = Diagnostic::new(Code::BadValue, format!("`{}` cannot name a repo", read::shorten(&key.text)));
-            d.push(finding.at(key.span, "").help("use at most 64 letters, digits, `.`, `_` and `-`"));
+            d.push(finding.at(key.span, "").help("use at most 64 letters, digits, `.`, `_` and `-`, and no `.` first"));
         }
         let mut findings = Diagnostics::new();
         around.part(value, &mut findings);
         let map = fields(value, &ENTRY, &mut findings);
         let path = map.get("path").and_then(|n| absolute(n, "`path`", &mut findings));
-        if let Some(node) = map.get("repo_url") {
-            read::string(node, "`repo_url`", &mut findings);
-        }
+        let remote = remote::read(&map, around.base, &mut findings);
         let part = part(&map, around.base, &mut findings);
-        repos.insert(key.text.clone(), Repo { path, part, findings });
+        repos.insert(key.text.clone(), Repo { path, remote, part, findings });
     }
     repos
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 
 use super::credential::{CredentialWish, SecretWish, Wish, Wishes};
-use super::secret::{AwsKeys, SecretRef, SecretRefs};
+use super::secret::{AwsKeys, SecretRefs};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::policy::{AwsVariables, Credential, CredentialKind, HostName, HostPattern, Policy, Rule, Verdict};
 use crate::source::{Located, SourceMap, Span};
@@ -182,13 +182,7 @@ fn kind(wish: &Wish) -> CredentialKind {
 
 /// Where to read the values.
 pub(super) fn references(wishes: &Wishes, sources: &SourceMap) -> SecretRefs {
-    let reference = |wish: &SecretWish| SecretRef {
-        source: wish.source.clone(),
-        key: wish.key.clone(),
-        shape: wish.shape,
-        span: wish.span,
-        from: sources.place(wish.span),
-    };
+    let reference = |wish: &SecretWish| wish.reference(sources);
     let mut refs = SecretRefs::default();
     for (name, wish) in &wishes.secrets {
         refs.plain.insert(name.value.clone(), reference(wish));

@@ -50,6 +50,9 @@ pub(super) struct Agent {
 pub(super) struct Home {
     /// The name of the volume.
     pub volume: Sourced<String>,
+    /// Whether it is a volume of the session, with a name of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
     /// Where it is mounted, which is also `$HOME`.
     pub target: PathBuf,
 }
@@ -80,7 +83,7 @@ pub(super) fn agent(resolved: &Resolved, command: &Command, own_roots: bool) -> 
         mounts: resolved.mounts.clone(),
         env,
         secrets: resolved.secrets.plain.keys().cloned().collect(),
-        home: Home { volume: resolved.home_volume.clone(), target: PathBuf::from(home) },
+        home: Home { volume: resolved.home_volume.clone(), fresh: resolved.fresh_home, target: PathBuf::from(home) },
         limits: resolved.limits.clone(),
     }
 }

@@ -67,6 +67,11 @@ impl Names {
         format!("{pod}-{container}")
     }
 
+    /// The volume for a home that ends with the session.
+    pub fn agent_home(&self) -> String {
+        format!("{}home", self.agent_files.trim_end_matches("files"))
+    }
+
     /// The container that the command runs in.
     pub fn agent_container(&self) -> String {
         Self::container(&self.agent_pod, "agent")

@@ -1,7 +1,13 @@
 //! Points at which a test kills the runner. The feature `fault` compiles them in; tests enable it, releases do not.
 
 /// The points, in the order in which a run passes them.
-pub const POINTS: [&str; 14] = [
+pub const POINTS: [&str; 20] = [
+    "mirror-cloned",
+    "mirror-in-place",
+    "conversation-noted",
+    "conversation-made",
+    "workspace-cloned",
+    "workspace-in-place",
     "state-made",
     "manifest-kept",
     "networks-made",

@@ -93,6 +93,8 @@ pub struct Order<'a> {
     pub quiet: bool,
     /// Whether to find out everything for a report.
     pub wants_report: bool,
+    /// The signals, if they have been taken over.
+    pub signals: Option<Arc<Signals>>,
     /// Shows the progress of the start.
     pub progress: &'a dyn Fn(Progress<'_>),
 }
@@ -125,7 +127,10 @@ pub fn live(order: &Order<'_>, tell: Tell<'_>, report: &mut Report) -> Result<u8
         None => host::random_session()?,
     };
     // Take signals over before creating anything that they would leave behind.
-    let signals = Arc::new(Signals::take_over()?);
+    let signals = match &order.signals {
+        Some(signals) => Arc::clone(signals),
+        None => Arc::new(Signals::take_over()?),
+    };
     if !session_is_valid(&session) {
         return Err(PlanError::BadSession(session).into());
     }

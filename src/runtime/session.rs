@@ -310,7 +310,9 @@ impl<'a> Session<'a> {
         // Together with the volumes that the image declares for its container.
         let mut containers = vec!["rm", "--force", "--ignore", "--volumes", "--time", "0", &agent];
         let mut pods = vec![names.agent_pod.as_str()];
+        let home = names.agent_home();
         let mut volumes = vec!["volume", "rm", "--force", &names.agent_files];
+        volumes.extend(self.plan.has_volume(&home).then_some(home.as_str()));
         if has_network {
             containers.extend([forwarder.as_str(), &router]);
             pods.push(&names.router_pod);

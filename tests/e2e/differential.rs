@@ -148,6 +148,7 @@ fn policy(sandbox: &Sandbox) -> Policy {
         config_home: sandbox.config_home(),
         env: BTreeMap::new(),
         frozen: None,
+        conversation: None,
         repo_text: None,
         write_defaults: false,
     };

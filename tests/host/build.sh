@@ -10,7 +10,7 @@ suite=$1 out=$2
 root_packages=(
   systemd systemd-sysv dbus dbus-user-session libpam-systemd login passwd
   podman netavark aardvark-dns passt uidmap crun catatonit fuse-overlayfs nftables slirp4netns
-  procps iproute2 iputils-ping python3 curl ca-certificates dnsmasq-base openssl git strace bsdutils netcat-openbsd
+  procps iproute2 iputils-ping python3 curl ca-certificates dnsmasq-base openssl git openssh-server strace bsdutils netcat-openbsd
 )
 agent_packages=(
   ca-certificates curl git openssh-client openssl python3 bind9-dnsutils iproute2 netcat-openbsd procps
@@ -103,7 +103,7 @@ configure_root() {
   # Units that would change the outer kernel, wait for hardware, or look for updates.
   for unit in console-getty.service getty@.service systemd-sysctl.service systemd-binfmt.service systemd-modules-load.service \
     systemd-timesyncd.service systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
-    fstrim.timer podman-auto-update.timer; do
+    fstrim.timer podman-auto-update.timer ssh.service ssh.socket; do
     ln -sf /dev/null "$r/etc/systemd/system/$unit"
   done
 

@@ -29,6 +29,7 @@ fn load_example(example: &str) -> Loaded {
         config_home: PathBuf::from("/home/me/.config"),
         env: BTreeMap::from([("LANG".to_owned(), "C.UTF-8".to_owned())]),
         frozen: None,
+        conversation: None,
         repo_text: None,
         write_defaults: false,
     })

@@ -33,6 +33,7 @@ impl World {
             config_home: root.join("c"),
             env: BTreeMap::new(),
             frozen: None,
+            conversation: None,
             repo_text: None,
             write_defaults: false,
         };

@@ -37,6 +37,7 @@ fn load_files(yaml: &str, server: &str) -> Loaded {
         config_home: dir.path().join("config"),
         env: BTreeMap::new(),
         frozen: None,
+        conversation: None,
         repo_text: None,
         write_defaults: false,
     })

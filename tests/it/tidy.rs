@@ -169,6 +169,7 @@ fn one_module_names_the_yaml_crate() {
 fn every_podman_is_made_in_one_place() {
     let known = [
         "\"podman\"",
+        "\"git\"",
         "\"systemctl\"",
         "\"systemd-analyze\"",
         "\"journalctl\"",
@@ -186,6 +187,8 @@ fn every_podman_is_made_in_one_place() {
             // Only the router's program becomes another one, in a container.
             assert!(program != "program" || path.ends_with("router/command.rs"), "{}", path.display());
             assert!(known.contains(&program), "{} starts {program}; what is it?", path.display());
+            let git = path.ends_with("runtime/git.rs");
+            assert!(git || program != "\"git\"", "{} makes its own git; use `Git`", path.display());
             let podman = path.ends_with("runtime/podman.rs");
             assert!(podman || program != known[0], "{} makes its own podman; use `Podman::command`", path.display());
         }
@@ -213,6 +216,11 @@ fn one_module_opens_outputs() {
         // A file of /proc/sys.
         "router/gate.rs",
         "runtime/image_build.rs",
+        // The user's state directory; what an agent can write there is opened by `conversation/files`.
+        "runtime/conversation/files.rs",
+        "runtime/conversation/held.rs",
+        "runtime/conversation/removal.rs",
+        "runtime/mirror.rs",
         "runtime/lock.rs",
         "runtime/materials.rs",
         "runtime/output.rs",
@@ -298,6 +306,8 @@ fn no_text_that_an_agent_can_shape_is_split_into_fields() {
         // A variable's name ends at its first `=`, as everywhere; lines of this host's `mounts.conf` are counted.
         "runtime/verify/compare.rs",
         "runtime/doctor/defaults.rs",
+        // git's question for a password, which has to be the expected one.
+        "runtime/git.rs",
         // podman's version, and its last error message.
         "runtime/podman.rs",
         "runtime/doctor/podman.rs",

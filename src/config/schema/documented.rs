@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::read::Keys;
 use crate::config::yaml::{self, Kind, Node};
-use crate::config::{credential, entry, limits, repo, request, server};
+use crate::config::{credential, entry, limits, remote, repo, request, server};
 use crate::diagnostic::Diagnostics;
 use crate::source::SourceMap;
 
@@ -32,6 +32,8 @@ pub(super) const SERVER_PARTS: &[Part] = &[
     ("/definitions/ServerNetwork", &server::NETWORK),
     ("/definitions/Defaults", &server::DEFAULTS),
     ("/definitions/Repo", &server::ENTRY),
+    ("/definitions/Conversations", &remote::CONVERSATIONS),
+    ("/definitions/Tool", &remote::TOOL),
     ("/definitions/EntryWorkspace", &server::ENTRY_WORKSPACE),
     ("/definitions/RepoEntryNetwork", &server::ENTRY_NETWORK),
     ("/definitions/EntryMapping", &entry::ENTRY),

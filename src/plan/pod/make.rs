@@ -251,7 +251,7 @@ impl Maker<'_> {
             seccomp: Seccomp::Default,
             proc: Proc::Masked,
             env: self.env(),
-            mounts: agent_mounts(self.resolved, agent, self.materials, self.program()),
+            mounts: agent_mounts(self.resolved, agent, self.materials, (self.home(), self.program())),
             devices: Vec::new(),
             limits: agent.limits.clone(),
             ceiling: None,
@@ -265,6 +265,14 @@ impl Maker<'_> {
     fn pull(&self, image: &str) -> Pull {
         let never = image.starts_with("localhost/") || self.agent.command == Command::Hold;
         if never { Pull::Never } else { Pull::Missing }
+    }
+
+    /// The volume for the agent's home.
+    fn home(&self) -> String {
+        match self.agent.home.fresh {
+            true => self.names.agent_home(),
+            false => self.agent.home.volume.value.clone(),
+        }
     }
 
     /// What executes a unit's command.

@@ -30,12 +30,12 @@ const OWN_FILES: [(&str, &str); 6] = [
 /// podman adds nobody.
 const ACCOUNTS: [(&str, &str); 2] = [("passwd", "/etc/passwd"), ("group", "/etc/group")];
 
-/// The agent's mounts, in order. `program` is an additional one of ours.
+/// The agent's mounts, in order: with this home volume, and `program`, an additional mount of ours.
 pub(super) fn agent_mounts(
     resolved: &Resolved,
     agent: &Agent,
     materials: Option<&Materials>,
-    program: Option<Mount>,
+    (home, program): (String, Option<Mount>),
 ) -> Vec<Mount> {
     let has = |part| materials.is_some_and(|materials| materials.has(part));
     let workspace = &agent.workspace;
@@ -63,7 +63,7 @@ pub(super) fn agent_mounts(
         relabel: false,
         options: PLAIN.to_vec(),
         from: agent.home.volume.from.clone(),
-        ..self::ours("home", Source::Volume(agent.home.volume.value.clone()), &agent.home.target)
+        ..self::ours("home", Source::Volume(home), &agent.home.target)
     };
     let source = workspace.source.clone();
     let mut mounts: Vec<Mount> = own.map(file).collect();
