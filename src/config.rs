@@ -13,6 +13,7 @@ use crate::diagnostic::Diagnostics;
 use crate::source::{Located, SourceMap};
 
 mod authorship;
+mod building;
 mod calendar;
 mod chosen;
 mod compiled;

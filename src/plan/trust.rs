@@ -119,6 +119,15 @@ pub(super) fn variables(identity: Identity) -> Vec<(&'static str, String)> {
     all
 }
 
+/// The same for the steps of a build, which run as root and whose files become an image: everything is set by variables, and
+/// nothing of it stays.
+pub fn build_variables() -> Vec<(&'static str, String)> {
+    let mut all: Vec<(&str, String)> = VARIABLES.iter().map(|&(name, file)| (name, path(file))).collect();
+    let java = format!("-Djavax.net.ssl.trustStore={} -Djavax.net.ssl.trustStoreType=JKS", path(JAVA));
+    all.extend([("APT_CONFIG", path(APT)), ("JAVA_TOOL_OPTIONS", java)]);
+    all
+}
+
 /// What the agent trusts besides the image's roots.
 #[derive(Clone, Copy)]
 pub(super) struct OwnRoots {

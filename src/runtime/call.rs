@@ -11,6 +11,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
 
 use super::RuntimeError;
+use super::conmon::family;
 use super::process::Process;
 use super::signals::Signals;
 
@@ -60,7 +61,7 @@ pub(super) fn run(
 }
 
 /// Runs the program and passes on the lines of its output, stdout and stderr together, as they come. A signal ends it at
-/// once.
+/// once. The command has its stdin.
 pub(super) fn follow(
     mut command: Command,
     call: Call<'_>,
@@ -69,7 +70,7 @@ pub(super) fn follow(
 ) -> Result<ExitStatus, RuntimeError> {
     let doing = || RuntimeError::io(format!("{}: reading its output", call.what));
     let (reader, writer) = io::pipe().map_err(doing())?;
-    command.stdin(Stdio::null()).stdout(writer.try_clone().map_err(doing())?).stderr(writer).process_group(0);
+    command.stdout(writer.try_clone().map_err(doing())?).stderr(writer).process_group(0);
     let mut child = command.spawn().map_err(missing)?;
     // The pipe ends with the last process that holds it, which may outlive the program.
     drop(command);
@@ -85,24 +86,36 @@ pub(super) fn follow(
         }
         let asked = call.signals.map_or(Ok(()), Signals::check);
         if asked.is_err() || Instant::now() >= until {
-            process.signal(Signal::TERM);
-            pause(&process, INSIST);
-            process.signal(Signal::KILL);
+            // Together with what it has started: the program may be a shell, and a step of a build is in a PID namespace, whose
+            // first process ignores SIGTERM. What ends the step ends later than podman itself, and holds the pipe.
+            let all = Process::of_child(&child).map(|process| family(vec![process])).unwrap_or_default();
+            process.signal_group(Signal::TERM);
+            let insist = Instant::now() + INSIST;
+            while open && Instant::now() < insist {
+                let _ = poll(&mut [PollFd::new(&reader, PollFlags::IN)], Some(&MOMENT));
+                open = read_lines(&reader, &mut text, &mut |_| ());
+            }
+            process.signal_group(Signal::KILL);
+            for process in &all {
+                process.signal(Signal::KILL);
+            }
             child.wait().map_err(doing())?;
             asked?;
             let said = format!("timed out after {} s", call.most.as_secs());
             return Err(RuntimeError::Podman { what: call.what.to_owned(), said });
         }
-        let most = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
         let (ends, says) = (PollFd::new(&process, PollFlags::IN), PollFd::new(&reader, PollFlags::IN));
         // A signal interrupts the wait, and signals are checked anyway.
-        let _ = if open { poll(&mut [ends, says], Some(&most)) } else { poll(&mut [ends], Some(&most)) };
+        let _ = if open { poll(&mut [ends, says], Some(&MOMENT)) } else { poll(&mut [ends], Some(&MOMENT)) };
     };
     if !text.is_empty() {
         line(String::from_utf8_lossy(&text).into_owned());
     }
     Ok(status)
 }
+
+/// [`LOOK`] for the kernel.
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// How long a line may be. The rest counts as another one.
 const MOST_LINE: usize = 4096;
@@ -196,7 +209,7 @@ mod tests {
 
     fn followed(script: &str, most: Duration) -> (Result<ExitStatus, RuntimeError>, Vec<String>) {
         let (mut command, mut lines) = (Command::new("/bin/sh"), Vec::new());
-        command.args(["-c", script]);
+        command.args(["-c", script]).stdin(Stdio::null());
         let call = Call { what: "the test", most, signals: None };
         let result = follow(command, call, RuntimeError::NoPodman, |line| lines.push(line));
         (result, lines)

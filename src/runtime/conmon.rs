@@ -146,6 +146,11 @@ impl Inside {
         self.init.root().filter(|_| !self.init.is_outside())
     }
 
+    /// The container's network namespace; `None` if that is the host's or the process is gone.
+    pub fn network(&self) -> Option<OwnedFd> {
+        self.init.network().filter(|_| !self.init.is_outside())
+    }
+
     /// Where the container looks for programs, as its first process was told.
     pub fn search_path(&self) -> Option<String> {
         String::from_utf8(self.init.variable("PATH")?).ok()
@@ -202,7 +207,7 @@ impl Inside {
 }
 
 /// These processes and their descendants, parents first.
-fn family(mut all: Vec<Process>) -> Vec<Process> {
+pub(super) fn family(mut all: Vec<Process>) -> Vec<Process> {
     let mut at = 0;
     while let Some(process) = all.get(at).filter(|_| all.len() < FAMILY) {
         let children = process.children().unwrap_or_default();

@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -16,6 +19,7 @@ use super::image_store::REPO_LABEL;
 use super::podman::Podman;
 use super::signals::Signals;
 use crate::config::{Frozen, REPO_DIR};
+use crate::plan::trust;
 
 /// How long a build may take.
 const MOST_TIME: Duration = Duration::from_secs(60 * 60);
@@ -39,6 +43,20 @@ pub struct Build<'a> {
     pub repo: Option<&'a Path>,
 }
 
+/// The network of a session, for a build.
+pub struct Surroundings<'a> {
+    /// Its podman.
+    pub podman: &'a Podman,
+    /// The network namespace of its agent.
+    pub network: OwnedFd,
+    /// The server that knows the names.
+    pub dns: Ipv4Addr,
+    /// The directory with the certificates that the agent trusts, if hosts are decrypted.
+    pub trust: Option<PathBuf>,
+    /// Its signals.
+    pub signals: &'a Signals,
+}
+
 /// Who watches a build.
 pub struct Watcher<'a> {
     /// Prints a line of its output.
@@ -57,8 +75,36 @@ pub fn tail(lines: &[String]) -> String {
 /// build, without later security updates.
 pub fn build(podman: &Podman, build: &Build<'_>, watcher: &Watcher<'_>) -> Result<(), RuntimeError> {
     let files = Files::write(build)?;
+    let mut command = podman.build_command(&arguments(build, &files, &[]))?;
+    command.stdin(Stdio::null());
+    run(podman, build, command, watcher)
+}
+
+/// The same in the network of a session: the steps, pulls and downloads reach what its policy allows.
+pub fn build_in(around: &Surroundings<'_>, build: &Build<'_>, tell: Option<&dyn Fn(&str)>) -> Result<(), RuntimeError> {
+    let failed = |error| RuntimeError::io("writing the build's files")(error);
+    let files = Files::write(build)?;
+    file(&files.0.path().join("resolv.conf"), format!("nameserver {}\n", around.dns).as_bytes(), false)
+        .map_err(failed)?;
+    file(&files.0.path().join("hosts"), b"127.0.0.1\tlocalhost\n", false).map_err(failed)?;
+    let logins = files.0.path().join("auth.json");
+    file(&logins, b"{}", false).map_err(failed)?;
+    // The network is that of podman's process.
+    let mut more = vec!["--network=host".to_owned(), format!("--authfile={}", logins.display())];
+    if let Some(trust) = &around.trust {
+        more.push(format!("--volume={}:{}:ro,z", trust.display(), trust::TRUST_AT));
+        for (name, value) in trust::build_variables() {
+            more.extend([format!("--env={name}={value}"), format!("--unsetenv={name}")]);
+        }
+    }
+    let mut command = around.podman.confined_build_command(files.0.path(), &arguments(build, &files, &more))?;
+    command.envs(around.trust.as_ref().map(|trust| ("SSL_CERT_FILE", trust.join(trust::BUNDLE))));
+    command.stdin(around.network.try_clone().map_err(failed)?);
+    run(around.podman, build, command, &Watcher { tell, signals: Some(around.signals) })
+}
+
+fn run(podman: &Podman, build: &Build<'_>, command: Command, watcher: &Watcher<'_>) -> Result<(), RuntimeError> {
     let before = image_id(podman, build.tag);
-    let command = podman.build_command(&arguments(build, &files))?;
     let mut last: VecDeque<String> = VecDeque::new();
     let call = Call { what: "the build", most: MOST_TIME, signals: watcher.signals };
     let status = follow(command, call, RuntimeError::NoPodman, |line| match watcher.tell {
@@ -79,8 +125,9 @@ pub fn build(podman: &Podman, build: &Build<'_>, watcher: &Watcher<'_>) -> Resul
     Ok(())
 }
 
-fn arguments(build: &Build<'_>, files: &Files) -> Vec<String> {
+fn arguments(build: &Build<'_>, files: &Files, more: &[String]) -> Vec<String> {
     let mut args: Vec<String> = ["build", "--pull=newer", "--no-cache", "--tag", build.tag].map(str::to_owned).to_vec();
+    args.extend(more.iter().cloned());
     args.extend(build.base.map(|base| format!("--build-arg=BASE={base}")));
     args.extend(build.repo.map(|repo| format!("--label={REPO_LABEL}={}", repo.display())));
     args.push(format!("--file={}", files.containerfile().display()));
@@ -165,7 +212,7 @@ mod tests {
         assert_eq!(fs::read_to_string(files.context().join("nested/deep/tool")).unwrap(), "one");
         assert_eq!(fs::read(files.context().join("plain")).unwrap(), [0xff, 0]);
         assert_eq!(fs::read_dir(files.context()).unwrap().count(), 2);
-        let args = arguments(&build, &files);
+        let args = arguments(&build, &files, &[]);
         assert!(args.iter().any(|arg| arg.starts_with("--ignorefile=")), "{args:?}");
     }
 

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::fault::point;
 use super::gc::{self, Leftovers};
+use super::image_build::Surroundings;
 use super::materials;
 use super::output::{Inside, Rotating};
 use super::podman::Podman;
@@ -47,12 +48,14 @@ pub enum Progress<'a> {
 }
 
 /// What a session is for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Purpose<'a> {
     /// It runs this command, and ends with it.
     Command(&'a [String]),
     /// It waits for commands of `exec`.
     Visits(Stay),
+    /// It ends with a build that uses its network.
+    Build(&'a dyn Fn(&Surroundings<'_>) -> Result<(), RuntimeError>),
 }
 
 /// How long a session waits for commands.

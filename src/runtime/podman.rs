@@ -46,6 +46,19 @@ const REGISTRY_VARIABLES: [&str; 13] = [
     "SSL_CERT_DIR",
 ];
 
+/// Go's own resolver reads resolv.conf and asks no service of the host. git, which `ADD` starts, uses none of the user's
+/// credentials: nobody may have reviewed the Containerfile.
+const CONFINED_VARIABLES: [(&str, &str); 5] = [
+    ("GODEBUG", "netdns=go"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_SSH_COMMAND", "false"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+];
+
+/// Runs podman in another network.
+const CONFINED: &str = include_str!("../../templates/build.sh");
+
 /// The name of the empty directory in a session's directory.
 pub const EMPTY: &str = "empty";
 
@@ -126,6 +139,17 @@ impl Podman {
         keep(&conf, &defaults::for_builds())?;
         let mut command = self.command(args);
         command.envs(passed(&REGISTRY_VARIABLES)).env(CONF_VARIABLE, conf);
+        Ok(command)
+    }
+
+    /// A build in the network namespace that is the command's stdin, with `resolv.conf` and `hosts` of a directory, and without
+    /// the user's proxies and logins.
+    pub fn confined_build_command(&self, dir: &Path, args: &[String]) -> Result<Command, RuntimeError> {
+        let build = self.build_command(args)?;
+        let mut command = self.command(&["unshare", "/bin/sh", "-c", CONFINED, "build.sh"]);
+        command.arg(dir).arg(build.get_program()).args(build.get_args());
+        let conf = build.get_envs().filter(|(name, _)| *name == CONF_VARIABLE);
+        command.envs(conf.filter_map(|(name, value)| Some((name, value?)))).envs(CONFINED_VARIABLES);
         Ok(command)
     }
 
@@ -266,7 +290,22 @@ fn why(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{objects, why};
+    use super::{CONF_VARIABLE, Podman, objects, why};
+
+    #[test]
+    fn a_confined_build_is_a_podman_in_a_podman_without_the_users_logins() {
+        let dir = tempfile::tempdir().unwrap();
+        let podman = Podman::new(dir.path().join("empty")).unwrap();
+        let command = podman.confined_build_command(dir.path(), &["build".to_owned(), "x".to_owned()]).unwrap();
+        let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(words.iter().filter(|word| word.starts_with("--default-mounts-file")).count(), 2, "{words:?}");
+        assert_eq!((words[1], words.last()), ("unshare", Some(&"x")));
+        let value =
+            |name: &str| command.get_envs().find(|(one, _)| *one == name).and_then(|(_, value)| value?.to_str());
+        assert!(value(CONF_VARIABLE).unwrap().ends_with("/build-containers.conf"));
+        assert_eq!([value("GODEBUG"), value("GIT_CONFIG_GLOBAL")], [Some("netdns=go"), Some("/dev/null")]);
+        assert!(["HTTPS_PROXY", "REGISTRY_AUTH_FILE", "DOCKER_CONFIG"].iter().all(|name| value(name).is_none()));
+    }
 
     #[test]
     fn podmans_json_comes_in_several_forms_and_no_name_ends_an_object() {

@@ -88,11 +88,20 @@ impl Process {
 
     /// Its root directory. Paths below it resolve as they do for this process.
     pub fn root(&self) -> Option<OwnedFd> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = openat(CWD, self.entry("root"), flags, Mode::empty()).ok()?;
+        self.held("root", OFlags::PATH | OFlags::DIRECTORY)
+    }
+
+    /// Its network namespace.
+    pub fn network(&self) -> Option<OwnedFd> {
+        self.held("ns/net", OFlags::RDONLY)
+    }
+
+    /// Opens what one of its links in `/proc` refers to.
+    fn held(&self, name: &str, flags: OFlags) -> Option<OwnedFd> {
+        let held = openat(CWD, self.entry(name), flags | OFlags::CLOEXEC, Mode::empty()).ok()?;
         // If the number had been reused before that, this process would have ended.
         let ended = poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&Timespec::default()));
-        (ended == Ok(0)).then_some(root)
+        (ended == Ok(0)).then_some(held)
     }
 
     /// Opens its children; `None` on a kernel that does not list them (`CONFIG_PROC_CHILDREN`).
@@ -114,6 +123,12 @@ impl Process {
     /// Sends a signal to this process only. Does nothing if it has ended or belongs to another user.
     pub fn signal(&self, signal: Signal) -> bool {
         pidfd_send_signal(&self.descriptor, signal).is_ok()
+    }
+
+    /// Sends a signal to the process group that it began. Only for a child of ours that has not been waited for: until then,
+    /// no other group has its number.
+    pub fn signal_group(&self, signal: Signal) -> bool {
+        rustix::process::kill_process_group(self.pid, signal).is_ok()
     }
 
     fn entry(&self, name: &str) -> PathBuf {

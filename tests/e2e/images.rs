@@ -126,6 +126,113 @@ fn a_commits_containerfile_is_built_as_it_was_committed() {
     assert_eq!(sandbox.sh("cat /setup"), "a stranger's\n");
 }
 
+/// Steps, downloads of `ADD` and pulls all use the session's network. Each step says what it got; a refused one must not fail.
+const STEPS: &str = r#"RUN curl -sS -o /dev/null -w 'allowed=%{http_code}\n' https://api.example.com/ >/said
+RUN curl -sS -o /dev/null -w 'get=%{http_code}\n' https://static.example.com/x >>/said
+RUN curl -sS -o /dev/null -w 'post=%{http_code}\n' -X POST https://static.example.com/x >>/said
+RUN python3 -c 'import urllib.request as u; print("python=%d" % u.urlopen("https://static.example.com/x").status)' >>/said
+RUN curl -sS -m 5 https://denied.example.com/ && echo reached >>/said || true
+RUN for to in 169.254.1.2:8888 192.0.2.2:8888 203.0.113.12:80 127.0.0.1:8888; do curl -sS -m 3 http://$to/ >/dev/null 2>&1 && echo $to; done >>/said; true
+RUN --network=host curl -sS -m 5 http://203.0.113.12/ >/dev/null 2>&1 && echo host >>/said || true
+RUN cat /etc/hosts /etc/resolv.conf >/names; env >/variables; ls -A /etc/sandboxc-ca >/trusted
+ADD https://api.example.com/bytes/5 /added
+"#;
+
+const SANDBOXED: &str = "version: 1
+image: {containerfile: Containerfile, build: sandboxed}
+network:
+  allow:
+    - api.example.com
+    - {host: static.example.com, methods: [GET]}
+";
+
+const WITH_CA: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n  extra_ca: /srv/internet/ca.pem\n";
+
+#[test]
+fn a_sandboxed_build_reaches_what_the_command_may_reach_and_nothing_else() {
+    let sandbox = Sandbox::with(SANDBOXED, WITH_CA);
+    write_containerfile(&sandbox, STEPS);
+    let output = sandbox.run(&["sh", "-c", "cat /said; stat -c %s /added; cat /names; sort /variables; env | sort"]);
+    let out = text(&output.stdout);
+    assert_eq!((code(&output), text(&output.stderr).as_str()), (0, ""), "{out}");
+    assert!(out.starts_with("allowed=200\nget=200\npost=403\npython=200\n5\n127.0.0.1\tlocalhost\n"), "{out}");
+    assert!(!out.contains("testhost"), "the host's own names: {out}");
+    // The certificates were there, and nothing of them is in the image.
+    let image = format!("localhost/sandboxc-repo:{}", tag_of(&sandbox));
+    let config = podman(&["image", "inspect", "--format", "{{.Config.Env}}", &image]);
+    assert!(
+        out.contains("SSL_CERT_FILE=/etc/sandboxc-ca/ca-certificates.crt") && !config.contains("sandboxc"),
+        "{config}"
+    );
+    let kept = podman(&["run", "--rm", "--network=none", &image, "sh", "-c", "cat /trusted; ls -A /etc/sandboxc-ca"]);
+    assert!(
+        kept.starts_with("added-ca.pem\n") && kept.ends_with("wgetrc\n") && kept.matches("wgetrc").count() == 1,
+        "{kept}"
+    );
+    podman(&["rmi", &image]);
+}
+
+/// The hash in the name of the image that a repo's config gives.
+fn tag_of(sandbox: &Sandbox) -> String {
+    let compiled = sandbox.command(&["compile", "--", "true"]).output().unwrap();
+    let out = text(&compiled.stdout);
+    out.split("localhost/sandboxc-repo:").nth(1).unwrap_or_else(|| panic!("{out}"))[..12].to_owned()
+}
+
+#[test]
+fn what_a_sandboxed_build_is_refused_fails_and_is_said() {
+    for step in ["ADD https://denied.example.com/ /x", "RUN curl -sS https://denied.example.com/"] {
+        let sandbox = Sandbox::with(SANDBOXED, WITH_CA);
+        write_containerfile(&sandbox, step);
+        let output = sandbox.run(&["true"]);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 125, "{step}: {said}");
+        assert!(said.contains("its last lines") && said.contains("denied.example.com"), "{step}: {said}");
+    }
+    // Nor can a base image come from a registry that is not allowed. This one exists nowhere.
+    let sandbox = Sandbox::with(SANDBOXED, WITH_CA);
+    std::fs::write(sandbox.repo().join(".sandboxc/Containerfile"), "FROM denied.example.com/base:1\n").unwrap();
+    let said = text(&sandbox.run(&["true"]).stderr);
+    assert!(said.contains("building localhost/sandboxc-repo:") && said.contains("no such host"), "{said}");
+}
+
+#[test]
+fn the_server_can_require_sandboxed_builds_of_those_who_type_them_too() {
+    let server = format!("{WITH_CA}defaults: {{image_build: sandboxed}}\n");
+    let sandbox = with_containerfile(", build: host", &server, "RUN ! curl -sS -m 5 https://denied.example.com/");
+    let output = sandbox.command(&["image", "build", "agent"]).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    assert_eq!(sandbox.sh("echo runs"), "runs\n");
+    // The twin: on the host's network, the same step fails.
+    let sandbox = with_containerfile(", build: host", WITH_CA, "RUN ! curl -sS -m 5 https://denied.example.com/");
+    assert_eq!(code(&sandbox.run(&["true"])), 125);
+}
+
+#[test]
+fn a_signal_ends_a_build_with_its_steps_and_leaves_nothing() {
+    for network in ["host", "sandboxed"] {
+        let seconds = 10_000 + std::process::id() % 5_000;
+        let step = format!("RUN echo begun; sleep {seconds}");
+        let sandbox = with_containerfile(&format!(", build: {network}"), WITH_CA, &step);
+        let mut child = sandbox.command(&["run", "--", "true"]).spawn().unwrap();
+        let sleeps = || {
+            let all = std::process::Command::new("pgrep").args(["-f", &format!("^sleep {seconds}$")]).output().unwrap();
+            !all.stdout.is_empty()
+        };
+        let wait = |wanted: bool| {
+            (0..600).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                sleeps() == wanted
+            })
+        };
+        assert!(wait(true), "{network}: the step does not run");
+        let pid = child.id().to_string();
+        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(143), "{network}");
+        assert!(wait(false), "{network}: the step still runs");
+    }
+}
+
 #[test]
 fn the_routers_image_is_loaded_where_it_is_missing_and_is_the_program_alone() {
     let sandbox = Sandbox::alone();

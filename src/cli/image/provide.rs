@@ -1,16 +1,19 @@
 //! The image of a repo's Containerfile: a start builds it if it is missing or too old.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::cli::Failure;
-use crate::cli::context::{Context, say_drawn};
-use crate::config::{BuildNetwork, ImageSource, Resolved};
+use crate::cli::context::{Context, say, say_drawn, with_router};
+use crate::config::{BuildNetwork, ImageSource, Resolved, SecretValues};
+use crate::runtime::host;
 use crate::runtime::image::created;
-use crate::runtime::image_build::{Build, Watcher, build};
-use crate::runtime::life::image_use;
+use crate::runtime::image_build::{Build, Watcher, build, build_in};
+use crate::runtime::life::{self, Order, Purpose, image_use};
 use crate::runtime::podman::Podman;
 use crate::runtime::registry::Registry;
+use crate::runtime::report::Report;
 use crate::runtime::signals::Signals;
 use crate::visible::escaped;
 
@@ -122,12 +125,49 @@ pub(crate) fn build_repos(
     let shown = tell.map(|tell| move |line: &str| tell(&escaped(line)));
     let watcher = Watcher { tell: shown.as_ref().map(|shown| shown as &dyn Fn(&str)), signals: Some(&signals) };
     match recipe.network.as_ref().map(|network| network.value) {
-        Some(BuildNetwork::Sandboxed) => {
-            return Err(Failure::promise("`build: sandboxed` is not supported yet; nothing was built"));
-        }
+        Some(BuildNetwork::Sandboxed) => build_sandboxed(resolved, &wanted, watcher.tell)?,
         Some(BuildNetwork::Host) | None => build(podman, &wanted, &watcher)?,
     }
     registry.forget_use(&use_);
     drop(lock);
     Ok(())
+}
+
+/// Builds in the network of a session of its own, which ends with the build.
+fn build_sandboxed(resolved: &Resolved, wanted: &Build<'_>, tell: Option<&dyn Fn(&str)>) -> Result<(), Failure> {
+    let off = || {
+        Failure::usage(
+            "the network sandbox is off, so a build cannot be sandboxed: write `sandbox_enabled: true` in the server file, or \
+             `build: host`",
+        )
+    };
+    let resolved = with_router(resolved.clone())?.for_building().ok_or_else(off)?;
+    let runtime_dir = host::required_runtime_dir()?;
+    let order = Order {
+        config: (&resolved, &SecretValues::default()),
+        session: None,
+        purpose: Purpose::Build(&|around| build_in(around, wanted, tell)),
+        version: None,
+        strict: false,
+        timeout: None,
+        tty: false,
+        term: None,
+        network_log: None,
+        runtime_dir: &runtime_dir,
+        keep: false,
+        quiet: false,
+        wants_report: false,
+        progress: &|_| (),
+    };
+    // What it was refused explains a failure.
+    let said = RefCell::new(Vec::new());
+    let keep = |line: &str| match tell {
+        Some(tell) => tell(line),
+        None => said.borrow_mut().push(line.to_owned()),
+    };
+    let built = life::live(&order, &keep, &mut Report::begin());
+    built.map(drop).map_err(|error| {
+        said.take().iter().for_each(|line| say(&format!("sandboxc: {line}")));
+        error.into()
+    })
 }

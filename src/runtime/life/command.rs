@@ -9,11 +9,13 @@ use super::hold::hold;
 use super::workspace::Watched;
 use super::{Given, LifeError, Order, Progress, Purpose, Tell, take_down};
 use crate::config::ImageSource;
-use crate::plan::Plan;
+use crate::plan::{Plan, trust};
+use crate::runtime::RuntimeError;
 use crate::runtime::conmon::Inside;
 use crate::runtime::exec::{Ended, Exec, Extent, exec};
 use crate::runtime::exit;
 use crate::runtime::fault::point;
+use crate::runtime::image_build::Surroundings;
 use crate::runtime::netlog::NetworkLog;
 use crate::runtime::output::Rotating;
 use crate::runtime::podman::Podman;
@@ -57,7 +59,7 @@ pub(super) fn execute(
     let configured = started.plan.agent.main.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
     let age = match order.purpose {
         Purpose::Visits(stay) => stay.most,
-        Purpose::Command(_) => None,
+        Purpose::Command(_) | Purpose::Build(_) => None,
     };
     let timeout = order.timeout.into_iter().chain(configured).chain(age).min();
     let workspace = &order.config.0.workspace;
@@ -78,6 +80,9 @@ pub(super) fn execute(
     let ended = match order.purpose {
         Purpose::Visits(stay) => {
             hold((started.podman, started.state, &started.agent), (stay.idle, deadline), signals, alarm)
+        }
+        Purpose::Build(build) => {
+            surroundings(started, signals).and_then(|around| build(&around)).map(|()| Ended::Code(0))
         }
         Purpose::Command(command) => {
             let request = Exec {
@@ -129,6 +134,16 @@ pub(super) fn execute(
         report.limits_hit.insert("timeout".to_owned());
     }
     Ok(code)
+}
+
+/// The session's network, for a build.
+fn surroundings<'a>(started: &Started<'a>, signals: &'a Signals) -> Result<Surroundings<'a>, RuntimeError> {
+    let gone = || RuntimeError::Host("the sandbox's container has ended".to_owned());
+    let network = Inside::of_id(&started.agent).and_then(|inside| inside.network()).ok_or_else(gone)?;
+    let dns = started.plan.agent.dns.as_ref().ok_or_else(gone)?.server;
+    let trust = trust::agent_dir(started.state.dir());
+    let trust = started.plan.materials.as_ref().map(|_| trust);
+    Ok(Surroundings { podman: started.podman, network, dns, trust, signals })
 }
 
 /// What a change of the policy needs, if there is a router.
