@@ -1,6 +1,7 @@
 //! The image of a repo's Containerfile: a start builds it if it is missing or too old.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -120,12 +121,16 @@ pub(crate) fn build_repos(
         containerfile: &recipe.text,
         base,
         context: Some(&recipe.context),
-        repo: Some(&resolved.workspace.source),
+        // A conversation's workspace is one of many of its repo.
+        repo: match &resolved.name {
+            Some(name) if resolved.fresh_home => Some(Path::new(name)),
+            _ => Some(&resolved.workspace.source),
+        },
     };
     let shown = tell.map(|tell| move |line: &str| tell(&escaped(line)));
     let watcher = Watcher { tell: shown.as_ref().map(|shown| shown as &dyn Fn(&str)), signals: Some(&signals) };
     match recipe.network.as_ref().map(|network| network.value) {
-        Some(BuildNetwork::Sandboxed) => build_sandboxed(resolved, &wanted, watcher.tell)?,
+        Some(BuildNetwork::Sandboxed) => build_sandboxed(resolved, &wanted, watcher.tell, &signals)?,
         Some(BuildNetwork::Host) | None => build(podman, &wanted, &watcher)?,
     }
     registry.forget_use(&use_);
@@ -134,7 +139,12 @@ pub(crate) fn build_repos(
 }
 
 /// Builds in the network of a session of its own, which ends with the build.
-fn build_sandboxed(resolved: &Resolved, wanted: &Build<'_>, tell: Option<&dyn Fn(&str)>) -> Result<(), Failure> {
+fn build_sandboxed(
+    resolved: &Resolved,
+    wanted: &Build<'_>,
+    tell: Option<&dyn Fn(&str)>,
+    signals: &Arc<Signals>,
+) -> Result<(), Failure> {
     let off = || {
         Failure::usage(
             "the network sandbox is off, so a build cannot be sandboxed: write `sandbox_enabled: true` in the server file, or \
@@ -157,6 +167,7 @@ fn build_sandboxed(resolved: &Resolved, wanted: &Build<'_>, tell: Option<&dyn Fn
         keep: false,
         quiet: false,
         wants_report: false,
+        signals: Some(Arc::clone(signals)),
         progress: &|_| (),
     };
     // What it was refused explains a failure.
