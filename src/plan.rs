@@ -30,7 +30,7 @@ pub use diff::{Difference, Direction, Side, diff, policies};
 pub use fact::{Fact, LEARNING};
 pub use grant::{Grant, GrantKind};
 pub use inspected::{Keeper, MaterialStore, Materials, Origin, Part, ca_scopes, surrogates};
-pub use name::{Names, SESSION_LABEL, config_hash, config_keys, plan_hash, runner_hash, session_is_valid};
+pub use name::{Names, SESSION_LABEL, config_hash, config_keys, hash_of, plan_hash, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
 pub use pod::{Container, Pod, Role};
 pub use route::{TakenRoute, more_routes, subnets};

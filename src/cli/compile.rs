@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::context::{Context, print, say, tell_limits, tell_mounts};
+use super::conversation::{remote_only, units};
 use super::documents::{Compiled, VERSION, print_json};
 use super::install::session_of;
 use super::{ConfigArgs, Failure, PlanArgs, Target};
-use crate::config::Resolved;
-use crate::emit::quadlet::Units;
+use crate::config::{Remote, Resolved};
+use crate::emit::quadlet::{Units, stable_name};
 use crate::emit::{File, PodmanVersion, tree};
 use crate::plan::{Command, Keeper, Plan, PlanRequest, plan};
 use crate::runtime::output::{self, Inside};
@@ -42,6 +43,9 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
     }
     let context = Context::new();
     let config = config(&context, args)?;
+    if let Some(remote) = remote_only(&context, &config)? {
+        return conversations(&context, args, &config, &remote);
+    }
     let resolved = context.resolve_for_plan(&config, false)?;
     let words = words(&args.command, &resolved)?;
     if let Some(word) = words.iter().find(|word| !quadlet && !crate::config::survives_podman(word)) {
@@ -88,6 +92,26 @@ pub(super) fn compile(args: &CompileArgs) -> Result<u8, Failure> {
         Target::Script => print(&tree::script(&plan, podman)?.text)?,
         _ => print(&compiled.stream.text())?,
     }
+    Ok(0)
+}
+
+/// Writes the units for a repo by URL.
+fn conversations(context: &Context, args: &CompileArgs, config: &ConfigArgs, remote: &Remote) -> Result<u8, Failure> {
+    let Some(dir) = args.output.as_ref().filter(|_| args.target == Target::Quadlet) else {
+        return Err(Failure::usage(format!(
+            "{} is a repo by URL, whose config is read at each start: only `--target quadlet -o DIR` can be compiled",
+            remote.name
+        )));
+    };
+    let session = session(args)?;
+    let files = units(context, config, (remote, &session), &args.command)?;
+    let below = |file: &File| File { path: file.name().to_owned(), ..file.clone() };
+    let place = dir.join(&session);
+    output::only_trees(dir, &Inside::default())?;
+    output::fresh(&place, &files.iter().map(below).collect::<Vec<_>>(), &Inside::default())?;
+    say(&format!("sandboxc: wrote {} files to {}", files.len(), dir.display()));
+    let unit = stable_name(&session, "service");
+    say(&format!("sandboxc: install them with `sandboxc install {}`; then start the unit {unit}", place.display()));
     Ok(0)
 }
 

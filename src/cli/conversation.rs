@@ -1,8 +1,11 @@
 //! `sandboxc conversation`: what stays of sessions of a repo by URL.
 
+mod branch;
 mod open;
+mod units;
 
 pub(super) use open::{Opened, Starting, within};
+pub(super) use units::{remote_only, units};
 
 use std::path::PathBuf;
 

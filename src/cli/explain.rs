@@ -59,7 +59,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
         (None, [target]) => Some(Target::read(target)?),
         (None, _) => return Err(Failure::usage("`explain` takes one URL or HOST:PORT")),
     };
-    let context = Context::new();
+    let context = Context::of(&args.config)?;
     let resolved = context.resolve(&args.config, false)?;
     let target = match (said, &git) {
         (None, Some(git)) => git.target(&resolved.policy)?,

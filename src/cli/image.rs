@@ -94,7 +94,7 @@ fn save(args: &SaveArgs) -> Result<u8, Failure> {
 }
 
 fn build_agent(args: &BuildArgs) -> Result<u8, Failure> {
-    let context = Context::new();
+    let context = Context::of(&args.config)?;
     let resolved = context.resolve(&args.config, false)?;
     let podman = Podman::apart()?;
     build_agent_of(&podman, &resolved, args.base.as_deref())?;

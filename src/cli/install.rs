@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::context::{Context, print, say};
+use super::conversation::{remote_only, units};
 use super::documents::{Installed, VERSION, print_json};
 use super::{ConfigArgs, Failure};
 use crate::emit::quadlet::PROGRAM_DIRS;
@@ -62,7 +63,7 @@ pub(super) fn install(args: &InstallArgs) -> Result<u8, Failure> {
     let manager = UserManager::new(&context.config_home()?);
     let review = review(&files)?;
     if !review.materials.is_empty() {
-        needs_program(&context)?;
+        needs_program(&context, &["sandboxc"])?;
     }
     let units = manager.install(&session, &files)?;
     say(&format!("sandboxc: installed {} units of {session}", units.count()));
@@ -94,21 +95,24 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Checks that this program is in a directory where the units look for it: units with secrets start it.
-fn needs_program(context: &Context) -> Result<(), Failure> {
+/// Checks that these programs are in a directory where the units look for them: units with secrets, and those of a repo by
+/// URL, start them.
+fn needs_program(context: &Context, programs: &[&str]) -> Result<(), Failure> {
     let home = context.home().ok_or_else(|| Failure::promise("HOME is not set"))?;
     let dirs = PROGRAM_DIRS.map(|dir| match dir.strip_prefix("%h/") {
         Some(below) => home.join(below),
         None => PathBuf::from(dir),
     });
-    if dirs.iter().any(|dir| host::is_program(&dir.join("sandboxc"))) {
+    let has_all = |dir: &&PathBuf| programs.iter().all(|program| host::is_program(&dir.join(program)));
+    if dirs.iter().find(|dir| host::is_program(&dir.join("sandboxc"))).is_some_and(|dir| has_all(&dir)) {
         return Ok(());
     }
     let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
     Err(Failure::promise(format!(
-        "these units run `sandboxc` for their secrets, but none of {} contains it: install it in one of them, e.g. \
-         `install -D -m 755 PATH/OF/sandboxc ~/.local/bin/sandboxc`; nothing was installed",
-        dirs.join(", ")
+        "these units run `sandboxc`, but the first of {} that contains it does not contain all of {}: install them in one \
+         directory, e.g. `install -D -m 755 -t ~/.local/bin PATH/OF/sandboxc PATH/OF/sandboxc-router`; nothing was installed",
+        dirs.join(", "),
+        programs.join(", ")
     )))
 }
 
@@ -173,11 +177,17 @@ fn compile(context: &Context, args: &InstallArgs) -> Result<(String, Vec<File>),
         name: Some(args.what.clone()),
         config_from: None,
     };
+    if let Some(remote) = remote_only(context, &config)? {
+        needs_program(context, &["sandboxc", "sandboxc-router"])?;
+        let session = args.session.clone().map_or_else(|| session_of(&args.what), Ok)?;
+        let files = units(context, &config, (&remote, &session), &args.command)?;
+        return Ok((session, files));
+    }
     if config.repo.is_none() {
         let path = context.entry_path(&config)?;
         config.repo = Some(path.ok_or_else(|| {
             Failure::usage(format!(
-                "the server file has no `repos: {}` with a `path`: add one, or use `--repo`",
+                "the server file has no `repos: {}` with a `path` or a `repo_url`: add one, or use `--repo`",
                 args.what
             ))
         })?);

@@ -10,9 +10,10 @@ use super::documents::{Drift, InstalledSandbox, LastRunOf, Status, UsedImage, VE
 use super::install::session_of;
 use super::ps::short;
 use super::{ConfigArgs, Failure};
+use crate::config::Remote;
 use crate::emit::review::{Review, drift, review, without_place};
 use crate::plan::pod::Role;
-use crate::plan::{Command, Difference, Direction, Keeper, PlanRequest, plan, policies};
+use crate::plan::{Command, Difference, Direction, Keeper, PlanRequest, hash_of, plan, policies};
 use crate::runtime::host;
 use crate::runtime::image;
 use crate::runtime::podman::Podman;
@@ -110,9 +111,26 @@ impl About<'_> {
         }
     }
 
+    /// The same for a repo by URL, whose units say nothing about the config of its branch.
+    fn remote_today(&self, session: &str, installed: &Review) -> Result<Option<Drift>, String> {
+        let config = ConfigArgs { repo: None, server: self.args.server.clone(), name: None, config_from: None };
+        let all = self.context.all_remotes(&config).map_err(|failure| failure.message)?;
+        let named = |remote: &Remote| session_of(&remote.name).is_ok_and(|one| one == session);
+        let Some(remote) = all.into_iter().find(|remote| installed.pods.is_empty() && named(remote)) else {
+            return Ok(None);
+        };
+        // All else is read at each start.
+        let today = BTreeMap::from([("schedule".to_owned(), hash_of(&remote.schedule))]);
+        let keys = installed.changed_keys(&today).unwrap_or_default();
+        Ok(Some(Drift { changed: Some(!keys.is_empty()), unknown: None, keys, differences: Vec::new() }))
+    }
+
     fn today(&self, session: &str, installed: &Review) -> Result<Drift, String> {
         let mut config = ConfigArgs { repo: None, server: self.args.server.clone(), name: None, config_from: None };
         let entries = self.context.entries(&config).map_err(|failure| failure.message)?;
+        if let Some(drift) = self.remote_today(session, installed)? {
+            return Ok(drift);
+        }
         let entry = entries.into_iter().find(|(name, _)| session_of(name).is_ok_and(|one| one == session));
         let Some((name, Some(path))) = entry else {
             return Err(format!("the server file has no `repos: {session}` with a `path`"));

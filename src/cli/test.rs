@@ -56,7 +56,7 @@ struct Report<'a> {
 }
 
 pub(super) fn test(args: &TestArgs) -> Result<u8, Failure> {
-    let context = Context::new();
+    let context = Context::of(&args.config)?;
     let files = files(args, &context)?;
     let resolved = context.resolve(&args.config, false)?;
     if !resolved.sandbox_enabled.value {

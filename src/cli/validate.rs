@@ -30,7 +30,7 @@ pub(super) struct ValidateArgs {
 }
 
 pub(super) fn validate(args: &ValidateArgs) -> Result<u8, Failure> {
-    let context = Context::new();
+    let context = Context::of(&args.config)?;
     let (found, mut loaded) = context.find_and_load(&args.config, false)?;
     ask_this_host(&mut loaded);
     if args.json {

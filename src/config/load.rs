@@ -20,7 +20,7 @@ use super::repo::{ImageWish, RepoFile};
 use super::repo_files::RepoFiles;
 use super::resolve::{Parts, Server, resolve};
 use super::secret::{self, Secret, SecretRef, SecretSource, SecretValues};
-use super::server::{Around, ServerFile};
+use super::server::{Around, Repo, ServerFile};
 use super::tags::{Tags, variables};
 use super::value;
 use super::vars::Vars;
@@ -60,7 +60,12 @@ pub fn remotes(inputs: &Inputs) -> (Vec<Remote>, SourceMap) {
     let tree = server_file(inputs, &path, &disk, &mut sources, &mut d);
     let server = decode_server(tree, inputs, &path, &disk, &mut d).unwrap_or_default();
     let remotes = server.repos.iter().filter(|(_, repo)| !repo.findings.has_errors());
-    (remotes.filter_map(|(name, repo)| Some(repo.remote.as_ref()?.remote(name, &sources))).collect(), sources)
+    let schedule = |repo: &Repo| {
+        let own = repo.part.schedule.as_ref().or(server.defaults.schedule.as_ref());
+        own.map(|schedule| schedule.value.clone())
+    };
+    let remote = |(name, repo): (&String, &Repo)| Some(repo.remote.as_ref()?.remote(name, schedule(repo), &sources));
+    (remotes.filter_map(remote).collect(), sources)
 }
 
 /// Reads the token of a repo by URL, if it has one. The finding's spans refer to the sources that [`remotes`] returned.

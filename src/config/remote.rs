@@ -84,6 +84,8 @@ pub struct Remote {
     pub max_concurrent: Option<u32>,
     /// How many conversations of a schedule stay.
     pub keep: u32,
+    /// When one starts, as an `OnCalendar=` expression.
+    pub schedule: Option<String>,
 }
 
 /// The directories of a conversation, and where each is mounted. The state directory is mounted where the server file says.
@@ -100,7 +102,7 @@ pub const CONVERSATION_STATE: &str = "state";
 pub(super) const WORKSPACE_AT: &str = "/workspace";
 
 impl RemoteWish {
-    pub(super) fn remote(&self, name: &str, sources: &SourceMap) -> Remote {
+    pub(super) fn remote(&self, name: &str, schedule: Option<String>, sources: &SourceMap) -> Remote {
         Remote {
             name: name.to_owned(),
             url: self.url.value.clone(),
@@ -109,6 +111,7 @@ impl RemoteWish {
             expire_after: self.expire_after,
             max_concurrent: self.max_concurrent,
             keep: self.keep,
+            schedule,
         }
     }
 
@@ -388,6 +391,7 @@ mod tests {
             expire_after: 1,
             max_concurrent: None,
             keep: 1,
+            schedule: None,
         };
         assert_eq!(remote("https://git.example.com:8443/a/b").asked_as(), Some("https://git.example.com:8443"));
         assert_eq!(remote("git@git.example.com:a").asked_as(), None);

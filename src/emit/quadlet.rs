@@ -14,6 +14,7 @@ use super::{EmitError, File, PodmanVersion, defaults};
 
 mod agent;
 mod container;
+mod conversation;
 mod image;
 pub mod keys;
 mod materials;
@@ -24,6 +25,7 @@ mod unit;
 pub mod writer;
 
 use container::{ContainerUnit, Image, Service, Standing};
+pub use conversation::ConversationUnits;
 pub use materials::PROGRAM_DIRS;
 use pin::PIN_ROLE;
 use unit::{Network, PodUnit, Relations, Volume};

@@ -18,14 +18,16 @@ use crate::source::{Place, Sourced};
 use crate::visible::is_hidden;
 
 mod drift;
+mod remote;
 
 pub use drift::{drift, without_place};
+pub use remote::remote_review;
 
 /// The name of the file.
 pub const FILE: &str = "plan.json";
 
 /// The document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
     /// [`FORMAT_VERSION`](crate::plan::FORMAT_VERSION).
     pub format_version: u32,

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use crate::plan::Plan;
 use crate::plan::pod::Dns;
+use crate::plan::{Plan, hash_of};
 
 use super::kube::{self, Stream};
 use super::pin::{self, Sources};
+use super::quadlet::ConversationUnits;
 use super::{EmitError, File, PodmanVersion, accounts, defaults, header, network, quadlet, review, router, script};
 
 /// The name of the stream's file.
@@ -120,4 +121,14 @@ pub fn is_of_a_tree(path: &Path) -> bool {
         }
         _ => false,
     }
+}
+
+/// The units for a repo by URL, with the document for reviewers.
+pub fn conversations(units: &ConversationUnits<'_>) -> Result<Vec<File>, EmitError> {
+    let mut files = units.files()?;
+    let texts: Vec<&str> = files.iter().map(|file| file.text.as_str()).collect();
+    let review = review::remote_review(units.session, units.remote, units.command, hash_of(&texts));
+    let text = serde_json::to_string_pretty(&review).map_err(|error| EmitError::Internal(error.to_string()))?;
+    files.push(File::new(format!("{}/{}", units.session, review::FILE), text + "\n"));
+    Ok(files)
 }

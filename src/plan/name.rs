@@ -184,6 +184,11 @@ fn compared(resolved: &Resolved) -> Resolved {
     resolved
 }
 
+/// A short hash of anything that decides what exists, as in names.
+pub fn hash_of(content: &impl Serialize) -> String {
+    hash(content, HASH_DIGITS)
+}
+
 /// The first `digits` hexadecimal digits of the SHA-256 of the JSON form (maps are sorted, so it is canonical).
 ///
 /// Places do not count: a comment above an entry must not change names.

@@ -17,7 +17,7 @@ use super::fault::point;
 use super::host::random_session;
 use super::lock::{Lock, Wait};
 use super::mirror::{Mirror, make_dir};
-use crate::config::{CONVERSATION_MOUNTS, CONVERSATION_STATE};
+use crate::config::{CONVERSATION_MOUNTS, CONVERSATION_STATE, CONVERSATION_WORKSPACE};
 use held::make_shared;
 
 pub mod files;
@@ -156,6 +156,13 @@ impl Store {
     /// The directory of a conversation.
     pub fn dir(&self, id: &str) -> PathBuf {
         self.base.join("conversations").join(id)
+    }
+
+    /// The directory of a conversation in which nothing has happened, for questions about the config.
+    pub fn blank(&self) -> Result<PathBuf, RuntimeError> {
+        let dir = self.base.join("blank");
+        make_dir(&dir.join(CONVERSATION_WORKSPACE))?;
+        Ok(dir)
     }
 
     fn file(&self, id: &str, what: &str) -> PathBuf {

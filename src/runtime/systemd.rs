@@ -69,7 +69,8 @@ impl InstalledUnits {
         let stable = stable_name(session, "service");
         // Earlier versions named the service after the plan.
         let is_agents = |service: &&String| **service == stable || service.ends_with("-agent.service");
-        let agent = services.iter().find(is_agents)?.clone();
+        // A repo by URL has no units of Quadlet.
+        let agent = services.iter().find(is_agents).or_else(|| native.iter().find(|unit| **unit == stable))?.clone();
         Some(Self { agent, services, native })
     }
 

@@ -9,6 +9,7 @@ mod clients;
 mod compile;
 mod compiled_secrets;
 mod concurrency;
+mod conversation_units;
 mod conversations;
 mod defaults;
 mod differential;

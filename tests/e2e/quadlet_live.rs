@@ -167,9 +167,12 @@ pub fn place_program() {
     ONCE.call_once(|| {
         let dir = PathBuf::from(std::env::var_os("HOME").unwrap()).join(".local/bin");
         fs::create_dir_all(&dir).unwrap();
-        let beside = dir.join(".sandboxc.new");
-        fs::copy(env!("CARGO_BIN_EXE_sandboxc"), &beside).unwrap();
-        fs::rename(beside, dir.join("sandboxc")).unwrap();
+        let programs = [env!("CARGO_BIN_EXE_sandboxc"), env!("CARGO_BIN_EXE_sandboxc-router")];
+        for (name, program) in ["sandboxc", "sandboxc-router"].into_iter().zip(programs) {
+            let beside = dir.join(format!(".{name}.new"));
+            fs::copy(program, &beside).unwrap();
+            fs::rename(beside, dir.join(name)).unwrap();
+        }
     });
 }
 

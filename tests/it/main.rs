@@ -20,6 +20,7 @@ mod generators;
 mod machine;
 mod pods;
 mod quadlet;
+mod quadlet_conversations;
 mod quadlet_images;
 mod quadlet_reader;
 mod quadlet_secrets;

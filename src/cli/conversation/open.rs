@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::units::remote_only;
 use crate::cli::context::{Context, say, show_progress};
 use crate::cli::run::RunFlags;
 use crate::cli::{ConfigArgs, Failure};
@@ -166,14 +167,13 @@ fn tell_left_out(tip: &Tip, submodules: &[String], lfs: bool) {
 
 /// An entry of the server file that is only a repo by URL has no directory of the host.
 fn refuse_without(context: &Context, config: &ConfigArgs) -> Result<(), Failure> {
-    let Some(name) = &config.name else { return Ok(()) };
-    let is_remote = context.all_remotes(config)?.iter().any(|remote| &remote.name == name);
-    if !is_remote || config.repo.is_some() || context.entry_path(config)?.is_some() {
-        return Ok(());
+    match remote_only(context, config)? {
+        None => Ok(()),
+        Some(remote) => Err(Failure::usage(format!(
+            "{} is a repo by URL, which runs in conversations: add `--conversation new`, or the id of one",
+            remote.name
+        ))),
     }
-    Err(Failure::usage(format!(
-        "{name} is a repo by URL, which runs in conversations: add `--conversation new`, or the id of one"
-    )))
 }
 
 /// `40 seconds`, `3 hours`.
