@@ -11,6 +11,7 @@ pub mod kube;
 mod layout;
 mod limits;
 pub mod live;
+mod nested;
 pub mod network;
 mod permissions;
 mod pin;

@@ -21,14 +21,14 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::config::Resolved;
+use crate::config::{Nested, Resolved, ResourceLimits};
 use crate::policy::{Effective, Policy};
 use crate::source::Sourced;
 
 pub use agent::Command;
 pub use diff::{Difference, Direction, Side, diff, policies};
 pub use fact::{Fact, LEARNING};
-pub use grant::{Grant, GrantKind};
+pub use grant::{Grant, GrantKind, nested_containers};
 pub use inspected::{Keeper, MaterialStore, Materials, Origin, Part, ca_scopes, surrogates};
 pub use name::{Names, SESSION_LABEL, config_hash, config_keys, hash_of, plan_hash, runner_hash, session_is_valid};
 pub use network::{SandboxNetwork, TcpRoute};
@@ -108,6 +108,8 @@ pub struct Plan {
     pub keys: BTreeMap<String, String>,
     /// Whether processes in the agent's pod may create user namespaces.
     pub user_namespaces: bool,
+    /// Containers inside, if there may be any.
+    pub nested: Option<Nested>,
 }
 
 impl Plan {
@@ -115,6 +117,13 @@ impl Plan {
     pub fn has_volume(&self, name: &str) -> bool {
         let mut mounts = self.agent.main.mounts.iter();
         mounts.any(|mount| matches!(&mount.source, pod::Source::Volume(volume) if volume == name))
+    }
+
+    /// Whether limits of the agent rest on the host's `nsdelegate` (cgroups(7)): in user and cgroup namespaces of its own, it
+    /// can mount its control group with write access, and the files belong to its user.
+    pub fn needs_nsdelegate(&self) -> bool {
+        let ResourceLimits { timeout: _, memory, cpus, pids, shm: _ } = &self.agent.main.limits;
+        self.user_namespaces && (memory.is_some() || cpus.is_some() || pids.is_some())
     }
 
     /// The pods, in the order in which they start.
@@ -218,5 +227,6 @@ pub fn plan(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
         secret_variables: resolved.secrets.variables(),
         schedule: resolved.schedule.clone(),
         user_namespaces: resolved.user_namespaces.value,
+        nested: resolved.nested.as_ref().map(|nested| nested.value),
     })
 }

@@ -11,14 +11,16 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::context::{Context, say};
 use super::documents::{ImageBuilt, VERSION, print_json};
 use super::{ConfigArgs, Failure};
-use crate::config::{ImageSource, Resolved};
+use crate::config::{ImageSource, Resolved, nested_image};
 use crate::runtime::image::image_id;
 use crate::runtime::image_build::{Build, Watcher, build};
 use crate::runtime::output;
 use crate::runtime::podman::Podman;
 use crate::runtime::router_image::RouterImage;
+use crate::source::Sourced;
 
 const AGENT: &str = include_str!("../../packaging/images/agent/Containerfile");
+const NESTED: &str = include_str!("../../packaging/images/agent-nested/Containerfile");
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
@@ -53,6 +55,9 @@ pub(super) struct BuildArgs {
     /// Base image to use instead of the one in the Containerfile
     #[arg(long, value_name = "IMAGE")]
     base: Option<String>,
+    /// Build sandboxc's own image for `nested_containers`, even if this config does not ask for it
+    #[arg(long)]
+    nested: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -95,7 +100,10 @@ fn save(args: &SaveArgs) -> Result<u8, Failure> {
 
 fn build_agent(args: &BuildArgs) -> Result<u8, Failure> {
     let context = Context::of(&args.config)?;
-    let resolved = context.resolve(&args.config, false)?;
+    let mut resolved = context.resolve(&args.config, false)?;
+    if args.nested {
+        resolved.image = Sourced::built_in(ImageSource::Reference(nested_image()));
+    }
     let podman = Podman::apart()?;
     build_agent_of(&podman, &resolved, args.base.as_deref())?;
     if args.json {
@@ -128,7 +136,9 @@ pub(super) fn build_agent_of(podman: &Podman, resolved: &Resolved, base: Option<
             provide::build_repos(podman, resolved, base, Some(&tell), provide::When::Always)?;
         }
         ImageSource::Reference(tag) if tag.starts_with("localhost/") => {
-            let ours = Build { tag, containerfile: AGENT, base, context: None, repo: None };
+            let nested = resolved.nested.is_some() || *tag == nested_image();
+            let containerfile = if nested { NESTED } else { AGENT };
+            let ours = Build { tag, containerfile, base, context: None, repo: None };
             build(podman, &ours, &Watcher { tell: Some(&tell), signals: None })?;
         }
         ImageSource::Reference(tag) => {

@@ -50,7 +50,6 @@ pub(super) fn secrets(args: &SecretsArgs) -> Result<u8, Failure> {
     };
     let scopes = inspects(&resolved).then(|| ca_scopes(&plan.policy));
     let made = materials::make(materials::MaterialsRequest {
-        session,
         scopes: scopes.as_ref(),
         extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
         credentials: &plan.policy.credentials,
@@ -75,6 +74,6 @@ fn hold(args: &SecretsArgs, session: &str, dir: &Path, hash: &str) -> Result<u8,
         )));
     }
     let values = context.secrets(config, &resolved, &sources)?;
-    materials::hold(&resolved, session, &values, dir)?;
+    materials::hold(&resolved, &values, dir)?;
     Ok(0)
 }

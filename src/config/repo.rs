@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use super::entry::{self, Entry, ListKind};
 use super::limits::Wish;
 use super::literal;
+use super::nested;
 use super::read::{self, Keys, fields, version};
 use super::recipe::{self, BuildNetwork};
-use super::resolved::Identity;
+use super::resolved::{Identity, Nested};
 use super::suggest::nearest;
 use super::value::{self, checked};
 use super::yaml::{Key, Kind, Node};
@@ -29,8 +30,10 @@ pub(super) const REPO: Keys = Keys {
         "resource_limits",
         "shm_size",
         "user_namespaces",
+        "nested_containers",
     ],
     elsewhere: &[
+        ("allow_nested", "`allow_nested` belongs to the server file; write `nested_containers: true` here"),
         ("git_identity", "`git_identity` belongs to the server file"),
         ("vars", "`vars` belongs to the server file"),
         ("repos", "`repos` belongs to the server file"),
@@ -128,6 +131,8 @@ pub(super) struct RepoFile {
     pub(super) allow: Vec<(usize, Entry)>,
     pub(super) limits: Wish,
     pub(super) user_namespaces: Option<Located<bool>>,
+    /// `None` if they are off.
+    pub(super) nested: Option<Located<Nested>>,
 }
 
 impl RepoFile {
@@ -145,6 +150,7 @@ impl RepoFile {
             mounts: map.get("mounts").map(|n| mounts(n, d)).unwrap_or_default(),
             limits: Wish::of(&map, d),
             user_namespaces: map.get("user_namespaces").and_then(|n| read::boolean(n, "`user_namespaces`", d)),
+            nested: map.get("nested_containers").and_then(|n| nested::read(n, d)),
             ..Self::default()
         };
         if let Some(node) = map.get("workspace") {

@@ -15,6 +15,7 @@ use super::home;
 use super::limits::Wish;
 use super::lint;
 use super::mounts::{Ground, Guarded};
+use super::nested;
 use super::network::{self, Lists, Named, named};
 use super::overrides::Overrides;
 use super::private;
@@ -22,7 +23,7 @@ use super::protect::{self, By};
 use super::recipe::BuildNetwork;
 use super::remote::RemoteWish;
 use super::repo::{ImageWish, RepoFile};
-use super::resolved::{Identity, ImageSource, Resolved, Selinux};
+use super::resolved::{Identity, ImageSource, Nested, Resolved, Selinux};
 use super::server::{Part, Repo, ServerFile};
 use super::suggest::nearest;
 use super::vault;
@@ -47,6 +48,11 @@ fn default_image(registry: Option<&str>, digest: Option<&str>) -> String {
 /// The agent's image that `image build` makes for this version.
 pub fn built_image() -> String {
     default_image(None, None)
+}
+
+/// The agent's image for containers inside, where no file names one: it is only built, never pulled.
+pub fn nested_image() -> String {
+    format!("{}-nested", built_image())
 }
 
 /// The server's values for this workspace: `defaults` and the entry in force.
@@ -138,6 +144,28 @@ impl Server {
         sources.sourced(asked.clone())
     }
 
+    /// Whether there may be containers inside, which need user namespaces, and whether there may be those.
+    fn namespaces(
+        &self,
+        repo: &RepoFile,
+        sources: &SourceMap,
+        d: &mut Diagnostics,
+    ) -> (Option<Sourced<Nested>>, Sourced<bool>) {
+        let defaults = &self.file.defaults;
+        let enabled = self.entry.sandbox_enabled.as_ref().or(defaults.sandbox_enabled.as_ref());
+        let around = nested::Around {
+            allowed: self.entry.allow_nested.as_ref().or(defaults.allow_nested.as_ref()),
+            user_namespaces: repo.user_namespaces.as_ref(),
+            sandbox_off: enabled.filter(|enabled| !enabled.value),
+        };
+        let nested = nested::granted(repo.nested.clone(), &around, sources, d);
+        let user_namespaces = match &nested {
+            Some(nested) => Sourced::new(true, nested.from.clone()),
+            None => self.user_namespaces(repo, sources, d),
+        };
+        (nested, user_namespaces)
+    }
+
     /// Variables of the environment that the repo file may read.
     pub(super) fn pass_env(&self) -> impl Iterator<Item = &str> {
         self.file.defaults.pass_env.iter().chain(&self.entry.pass_env).map(|l| l.value.as_str())
@@ -224,7 +252,6 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
             git::lint(&ground, workspace, &mounts, d);
         }
     }
-    let image = image(&repo, built, &overrides, sources);
 
     let lists = lists(&repo, &server, &allow_file);
     let pool = server.file.pool.clone();
@@ -234,7 +261,8 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
     let allow_private = allow_private.into_iter().cloned().collect();
     lint::lint(&repo.allow, &lists, d);
 
-    let user_namespaces = server.user_namespaces(&repo, sources, d);
+    let (nested, user_namespaces) = server.namespaces(&repo, sources, d);
+    let image = image(&repo, built, &overrides, sources, nested.is_some());
     let Server { file, name, entry } = server;
     let allow_learning = entry.allow_learning.or(file.defaults.allow_learning);
     let enabled = entry.sandbox_enabled.or(file.defaults.sandbox_enabled);
@@ -284,6 +312,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         sandbox_enabled: enabled.map_or_else(|| Sourced::built_in(true), |l| sources.sourced(l)),
         limits,
         user_namespaces,
+        nested,
         schedule: entry.schedule.or(file.defaults.schedule).map(sourced),
         home_volume,
         fresh_home,
@@ -334,6 +363,7 @@ fn image(
     built: Option<ImageSource>,
     overrides: &Overrides,
     sources: &SourceMap,
+    nested: bool,
 ) -> Option<Sourced<ImageSource>> {
     let wish = match &repo.image {
         Some(Located { value: ImageWish::Reference(text), span }) => {
@@ -343,7 +373,10 @@ fn image(
         None => None,
     };
     let over = overrides.image.clone().map(|l| l.map(ImageSource::Reference));
-    let default = || Sourced::built_in(ImageSource::Reference(default_image(REGISTRY, DIGEST)));
+    let default = || {
+        let image = if nested { nested_image() } else { default_image(REGISTRY, DIGEST) };
+        Sourced::built_in(ImageSource::Reference(image))
+    };
     Some(over.or(wish).map_or_else(default, |l| sources.sourced(l)))
 }
 

@@ -219,6 +219,13 @@ pub struct ResourceLimits {
     pub shm: Option<Sourced<u64>>,
 }
 
+/// Containers inside the sandbox, by a podman inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Nested {
+    /// Whether they may have network namespaces of their own, with `/dev/net/tun`.
+    pub networks: bool,
+}
+
 /// The input of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Resolved {
@@ -265,6 +272,9 @@ pub struct Resolved {
     pub limits: ResourceLimits,
     /// Whether processes inside may create user namespaces. Protected paths are then watched instead of mounted over.
     pub user_namespaces: Sourced<bool>,
+    /// Set if there may be containers inside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nested: Option<Sourced<Nested>>,
     /// The schedule, as an `OnCalendar=` expression; for the Quadlet target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Sourced<String>>,

@@ -111,6 +111,7 @@ struct RepoFile {
     resource_limits: Option<ResourceLimits>,
     shm_size: Option<String>,
     user_namespaces: Option<bool>,
+    nested_containers: Option<choices::NestedContainers>,
 }
 
 /// A reference or a Containerfile.
@@ -224,6 +225,7 @@ struct Defaults {
     allow_mounts: Option<Vec<String>>,
     allow_private: Option<Vec<String>>,
     allow_user_namespaces: Option<bool>,
+    allow_nested: Option<bool>,
     allow_learning: Option<bool>,
     pass_env: Option<Vec<String>>,
     workspace: Option<EntryWorkspace>,
@@ -259,6 +261,7 @@ struct Repo {
     allow_mounts: Option<Vec<String>>,
     allow_private: Option<Vec<String>>,
     allow_user_namespaces: Option<bool>,
+    allow_nested: Option<bool>,
     allow_learning: Option<bool>,
     pass_env: Option<Vec<String>>,
     workspace: Option<EntryWorkspace>,

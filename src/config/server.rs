@@ -48,10 +48,11 @@ pub(super) const NETWORK: Keys = Keys {
     elsewhere: &[("sandbox_enabled", "write it inside `network:` of `defaults:` or of an entry of `repos:`")],
 };
 /// Keys of `repos` and of the repo file, and words of Docker and Compose, that people write in `defaults` or an entry.
-const ELSEWHERE: [(&str, &str); 17] = [
+const ELSEWHERE: [(&str, &str); 18] = [
     ("path", "`path` belongs to an entry of `repos`"),
     ("repo_url", "`repo_url` belongs to an entry of `repos`"),
     ("clone_token", "`clone_token` belongs to an entry of `repos`"),
+    ("nested_containers", "`nested_containers` belongs to the repo file; `allow_nested: true` permits it"),
     ("environment", "write `env: {NAME: value}`"),
     ("user", "write `identity: host-user` or `identity: root`"),
     ("volumes", "only a repo file has mounts; `allow_mounts: [/srv/data]` permits it to mount what is below"),
@@ -88,6 +89,7 @@ pub(super) const DEFAULTS: Keys = Keys {
         "allow_mounts",
         "allow_private",
         "allow_user_namespaces",
+        "allow_nested",
         "allow_learning",
         "pass_env",
         "workspace",
@@ -124,6 +126,7 @@ pub(super) const ENTRY: Keys = Keys {
         "allow_mounts",
         "allow_private",
         "allow_user_namespaces",
+        "allow_nested",
         "allow_learning",
         "pass_env",
         "workspace",
@@ -169,6 +172,8 @@ pub(super) struct Part {
     pub(super) allow_private: Vec<Located<HostPattern>>,
     /// Whether the repo file may ask for user namespaces.
     pub(super) allow_user_namespaces: Option<Located<bool>>,
+    /// Whether the repo file may ask for nested containers.
+    pub(super) allow_nested: Option<Located<bool>>,
     /// Whether `learn` may run.
     pub(super) allow_learning: Option<Located<bool>>,
     /// Which network builds of the repo's Containerfile use.
@@ -347,6 +352,7 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
     }
     part.allow_user_namespaces =
         map.get("allow_user_namespaces").and_then(|n| read::boolean(n, "`allow_user_namespaces`", d));
+    part.allow_nested = map.get("allow_nested").and_then(|n| read::boolean(n, "`allow_nested`", d));
     part.allow_learning = map.get("allow_learning").and_then(|n| read::boolean(n, "`allow_learning`", d));
     part.image_build = map.get("image_build").and_then(|n| recipe::network(n, "`image_build`", d));
     part.allow_private = map.get("allow_private").map(|n| private::patterns(n, d)).unwrap_or_default();

@@ -184,6 +184,7 @@ pub fn review(plan: &Plan) -> Review {
         inputs,
         keys,
         user_namespaces: _,
+        nested: _,
     } = plan;
     Review {
         format_version: *format_version,

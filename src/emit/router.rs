@@ -73,6 +73,8 @@ pub fn pod_file(plan: &Plan) -> Result<PodFile, EmitError> {
         agent: net.agent_address,
         router: net.router_address,
         user_namespaces: plan.user_namespaces,
+        net_namespaces: plan.user_namespaces && plan.nested.is_none_or(|nested| nested.networks),
+        needs_nsdelegate: plan.needs_nsdelegate(),
         web_loopback: net.web_loopback,
         tcp: net.tcp.iter().map(port).collect(),
     })

@@ -8,7 +8,9 @@ use crate::plan::{Plan, hash_of};
 use super::kube::{self, Stream};
 use super::pin::{self, Sources};
 use super::quadlet::ConversationUnits;
-use super::{EmitError, File, PodmanVersion, accounts, defaults, header, network, quadlet, review, router, script};
+use super::{
+    EmitError, File, PodmanVersion, accounts, defaults, header, nested, network, quadlet, review, router, script,
+};
 
 /// The name of the stream's file.
 const KUBE: &str = "kube.yaml";
@@ -66,6 +68,7 @@ fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
     agent_files.push(File::new("agent/hosts", format!("127.0.0.1\tlocalhost {host_name}\n")));
     agent_files.push(File::new("agent/hostname", format!("{host_name}\n")));
     agent_files.extend(accounts::files(&plan.agent.main));
+    agent_files.extend(nested::files(plan));
     // Programs check whether it exists, not its content.
     agent_files.push(File::new("agent/containerenv", ""));
     if let Some(Dns { server, ndots }) = plan.agent.dns {
@@ -104,7 +107,19 @@ pub fn is_of_a_tree(path: &Path) -> bool {
             (dir, name),
             ("router", "policy.json")
                 | ("forwarder", "pod.json")
-                | ("agent", "containerenv" | "group" | "hostname" | "hosts" | "passwd" | "resolv.conf" | "variables")
+                | (
+                    "agent",
+                    "containerenv"
+                        | "containers.conf"
+                        | "group"
+                        | "hostname"
+                        | "hosts"
+                        | "passwd"
+                        | "resolv.conf"
+                        | "storage.conf"
+                        | "subid"
+                        | "variables"
+                )
         ),
         (Some(name), None, None) => {
             let all = [

@@ -10,6 +10,9 @@ use crate::source::{Place, Sourced};
 
 use super::trust;
 
+/// Where podman inside finds its `storage.conf`, for which it has no directory of additional files.
+pub(super) const NESTED_STORAGE: &str = "/etc/sandboxc-nested/storage.conf";
+
 /// What the agent container runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -69,6 +72,9 @@ pub(super) fn agent(resolved: &Resolved, command: &Command, own_roots: bool) -> 
     default("HOME", home, Place::built_in());
     if resolved.identity.value == Identity::Root {
         default("IS_SANDBOX", "1", resolved.identity.from.clone());
+    }
+    if let Some(nested) = &resolved.nested {
+        default("CONTAINERS_STORAGE_CONF", NESTED_STORAGE, nested.from.clone());
     }
     if own_roots {
         for (name, value) in trust::variables(resolved.identity.value) {

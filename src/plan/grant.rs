@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::config::{Identity, Protected, Resolved, Workspace};
+use crate::config::{Identity, Nested, Protected, Resolved, Workspace};
 use crate::policy::{CredentialKind, Inspection, Policy, RequestRule, RuleSet, Scope, Tier};
 use crate::source::Place;
 
@@ -84,11 +84,14 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
     add(GrantKind::Image, format!("router {}", resolved.router_image.value), &resolved.router_image.from);
     let capabilities = capabilities_of(resolved);
     let who = match agent.identity.value {
-        Identity::HostUser => "host-user: no capabilities".to_owned(),
+        Identity::HostUser if capabilities.is_empty() => "host-user: no capabilities".to_owned(),
+        Identity::HostUser => format!("host-user: {}", capabilities.join(" ")),
         Identity::Root => format!("root: {}", capabilities.join(" ")),
     };
     add(GrantKind::Identity, who, &agent.identity.from);
-    if resolved.user_namespaces.value {
+    if let Some(nested) = &resolved.nested {
+        add(GrantKind::Identity, nested_containers(nested.value), &nested.from);
+    } else if resolved.user_namespaces.value {
         let what = "user namespaces: protected paths are watched, but not mounted over".to_owned();
         add(GrantKind::Identity, what, &resolved.user_namespaces.from);
     }
@@ -101,6 +104,15 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
     limits(agent, &mut add);
     grants.sort();
     grants
+}
+
+/// What containers inside open, in a line.
+pub fn nested_containers(nested: Nested) -> String {
+    let networks =
+        if nested.networks { "user, mount and network namespaces, /dev/net/tun" } else { "user and mount namespaces" };
+    format!(
+        "nested containers: {networks}; /proc is unmasked; protected paths are watched, but not mounted over; a kernel bug there is a way out"
+    )
 }
 
 /// The mount over a protected part, in words.

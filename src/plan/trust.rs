@@ -25,6 +25,12 @@ pub const BUNDLE: &str = "ca-certificates.crt";
 /// The session's CA alone.
 pub const SESSION_CA: &str = "session-ca.pem";
 
+/// The common name of every session's CA.
+pub const CA_SUBJECT: &str = "sandboxc session";
+
+/// OpenSSL's hash of that name (`openssl x509 -hash`), by which programs find a root in `/etc/ssl/certs`.
+pub const CA_HASH: &str = "a6b995ce";
+
 /// `extra_ca` alone.
 pub const ADDED: &str = "added-ca.pem";
 

@@ -19,6 +19,9 @@ const ROUTER: Duration = Duration::from_secs(10);
 /// user namespace, so it does not affect the host or other pods; raising it again needs `CAP_SYS_RESOURCE` there.
 const USER_NAMESPACES: &str = "sys/user/max_user_namespaces";
 
+/// The same for network namespaces, with which go netfilter, traffic control and packet sockets of their own.
+const NET_NAMESPACES: &str = "sys/user/max_net_namespaces";
+
 /// The pod's share of its user's inotify(7) limits on the host: its own limit, the host's, and the divisor.
 const INOTIFY: [(&str, &str, u64); 2] = [
     ("sys/user/max_inotify_instances", "sys/fs/inotify/max_user_instances", 4),
@@ -50,7 +53,10 @@ pub fn check(file: &PodFile, proc: &Path) -> Result<(), String> {
         ipv6_routes(&read("net/ipv6_route")?)?;
     }
     addresses(&read("net/fib_trie")?, file.agent)?;
-    limits(file.user_namespaces, proc)?;
+    limits(file, proc)?;
+    if file.needs_nsdelegate && !has_nsdelegate(&read("self/mountinfo")?) {
+        return Err(NO_NSDELEGATE.to_owned());
+    }
     probe::wait_for(file.router, &file.plan, ROUTER)
 }
 
@@ -121,18 +127,35 @@ fn addresses(text: &str, planned: Ipv4Addr) -> Result<(), String> {
     if found { Ok(()) } else { Err(format!("the pod does not have its address {planned}")) }
 }
 
+/// What is wrong if [`has_nsdelegate`] is false and must not be.
+pub const NO_NSDELEGATE: &str =
+    "the host's cgroup file system is mounted without `nsdelegate`, so the command could raise its own resource limits";
+
+/// Whether a table of mounts (`proc_pid_mountinfo(5)`) has a cgroup file system with this option. It holds for all mounts of
+/// one, in containers too.
+pub fn has_nsdelegate(mountinfo: &str) -> bool {
+    mountinfo.lines().filter_map(|line| line.split_once(" - cgroup2 ")).any(|(_, rest)| {
+        let options = rest.split_whitespace().nth(1).unwrap_or_default();
+        options.split(',').any(|option| option == "nsdelegate")
+    })
+}
+
 /// Sets limits of the pod's user namespace, which apply as long as the pod exists.
-fn limits(user_namespaces: bool, proc: &Path) -> Result<(), String> {
+fn limits(file: &PodFile, proc: &Path) -> Result<(), String> {
+    let &PodFile { user_namespaces, net_namespaces, .. } = file;
     let read = |name: &str| fs::read_to_string(proc.join(name)).map_err(|error| format!("/proc/{name}: {error}"));
     // In the namespace that podman uses for all of a user's containers, or in the host's, the limits would affect
     // everything else.
     if !is_own(&read("self/uid_map")?) {
         let why = "the pod has no user namespace of its own, so the limits of one cannot be set";
-        return if user_namespaces { Ok(()) } else { Err(why.to_owned()) };
+        return if user_namespaces && net_namespaces { Ok(()) } else { Err(why.to_owned()) };
     }
     for (own, host, part) in INOTIFY {
         let all: u64 = read(host)?.trim().parse().map_err(|_| format!("/proc/{host} is no number"))?;
         limit(proc, own, (all / part).max(1))?;
+    }
+    if !net_namespaces {
+        limit(proc, NET_NAMESPACES, 0)?;
     }
     if user_namespaces { Ok(()) } else { limit(proc, USER_NAMESPACES, 0) }
 }

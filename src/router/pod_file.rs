@@ -27,6 +27,12 @@ pub struct PodFile {
     /// Whether processes in the pod may create user namespaces. Not, if it is missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub user_namespaces: bool,
+    /// Whether they may create network namespaces. Not, if it is missing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub net_namespaces: bool,
+    /// Whether limits of the agent rest on the `nsdelegate` of the host's cgroup file system (cgroups(7)).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_nsdelegate: bool,
     /// The loopback address for every name without a named port.
     pub web_loopback: Ipv4Addr,
     /// Named ports.

@@ -14,6 +14,7 @@ use super::fault::point;
 use super::gc::{self, Leftovers};
 use super::image_build::Surroundings;
 use super::materials;
+use super::nested;
 use super::output::{Inside, Rotating};
 use super::podman::Podman;
 use super::redact::Redactor;
@@ -27,7 +28,7 @@ use super::state::State;
 use super::{RuntimeError, exit, host};
 use crate::config::{Identity, Resolved, SecretValues};
 use crate::emit::{EmitError, PodmanVersion as Version, limit_gaps, tree};
-use crate::plan::{Command, Keeper, Plan, PlanError, PlanRequest, plan, session_is_valid, subnets};
+use crate::plan::{Command, Keeper, Plan, PlanError, PlanRequest, nested_containers, plan, session_is_valid, subnets};
 use crate::source::Place;
 use command::{Started, execute};
 use workspace::Watching;
@@ -209,6 +210,9 @@ fn run_in(
             tell("THE NETWORK SANDBOX IS OFF: the command can reach everything that this host can reach");
         }
         let running = Session::new(&podman, signals, state, &plan, &compiled);
+        if let Some(nested) = plan.nested.filter(|_| attempt == 0) {
+            tell(&nested_containers(nested));
+        }
         match running.set_up() {
             Ok(ready) => {
                 drop(turn);
@@ -218,6 +222,7 @@ fn run_in(
                 let started = Started { podman: &podman, state, plan: &plan, session, given: &given, agent };
                 let watched = watching.take().map(Watching::ready).transpose();
                 let watched = watched.inspect_err(|_| take_down(&running, state, false))?;
+                nested::remove_left(&podman.heeding(signals), &plan, &started.agent);
                 let code = execute(order, tell, &started, signals, (log, watched.as_ref()), report);
                 let told = watched.map(|watched| watched.tell(tell)).unwrap_or_default();
                 let alarmed = !told.alarms.is_empty();
@@ -334,7 +339,7 @@ fn give(resolved: &Resolved, values: &SecretValues, state: &State) -> Result<Giv
                 .to_owned(),
         ));
     }
-    let given = materials::give(resolved, state.session(), values, dir)?;
+    let given = materials::give(resolved, values, dir)?;
     let known = materials::known(values, &given.variables);
     materials::write_known(dir, &known)?;
     Ok(Given { env_file: given.env_file, secrets: !values.plain.is_empty(), redactor: Redactor::new(known)? })

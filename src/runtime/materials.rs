@@ -35,8 +35,6 @@ const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// What materials are made from.
 #[derive(Clone, Copy)]
 pub struct MaterialsRequest<'a> {
-    /// The session's id.
-    pub session: &'a str,
     /// The names that the session's CA is constrained to; `None` if nothing is inspected.
     pub scopes: Option<&'a BTreeSet<String>>,
     /// Root certificates besides the system's, as PEM.
@@ -79,9 +77,9 @@ pub struct AgentMaterials {
 
 /// Creates new keys and surrogates.
 pub fn make(request: MaterialsRequest<'_>) -> Result<SessionMaterials, RuntimeError> {
-    let MaterialsRequest { session, scopes, extra_ca, credentials, values } = request;
+    let MaterialsRequest { scopes, extra_ca, credentials, values } = request;
     let now = SystemTime::now();
-    let ca = scopes.map(|scopes| ca::make(session, scopes, now)).transpose()?;
+    let ca = scopes.map(|scopes| ca::make(scopes, now)).transpose()?;
     let mut roots = roots::roots(extra_ca);
     let bundle = |roots: &[Vec<u8>]| roots.iter().map(|root| pem::encode("CERTIFICATE", root)).collect::<String>();
     let own: Vec<Vec<u8>> = extra_ca.map(|extra| roots::certificates(extra.as_bytes())).unwrap_or_default();
@@ -115,12 +113,7 @@ pub fn make(request: MaterialsRequest<'_>) -> Result<SessionMaterials, RuntimeEr
 
 /// Creates keys and surrogates for a session, and writes them and its plain secrets to where router and agent find
 /// them.
-pub fn give(
-    resolved: &Resolved,
-    session: &str,
-    values: &SecretValues,
-    session_dir: &Path,
-) -> Result<AgentMaterials, RuntimeError> {
+pub fn give(resolved: &Resolved, values: &SecretValues, session_dir: &Path) -> Result<AgentMaterials, RuntimeError> {
     let policy = &resolved.policy;
     write_secrets(session_dir, values)?;
     if !has_own_roots(resolved) {
@@ -128,7 +121,6 @@ pub fn give(
     }
     let scopes = inspects(resolved).then(|| ca_scopes(policy));
     let made = make(MaterialsRequest {
-        session,
         scopes: scopes.as_ref(),
         extra_ca: resolved.extra_ca.as_ref().map(|extra| extra.value.as_str()),
         credentials: &policy.credentials,
@@ -242,14 +234,7 @@ mod tests {
 
     fn made() -> SessionMaterials {
         let (scopes, values) = (BTreeSet::from(["api.example.com".to_owned()]), SecretValues::default());
-        make(MaterialsRequest {
-            session: "s",
-            scopes: Some(&scopes),
-            extra_ca: None,
-            credentials: &[],
-            values: &values,
-        })
-        .unwrap()
+        make(MaterialsRequest { scopes: Some(&scopes), extra_ca: None, credentials: &[], values: &values }).unwrap()
     }
 
     /// They look like the tokens that the router gets for a GitHub App, and need redaction only where there is an App.
@@ -284,8 +269,7 @@ mod tests {
     #[test]
     fn without_inspection_there_is_no_session_ca_and_nothing_for_the_router() {
         let (extra, values) = (pem::encode("CERTIFICATE", b"\x30\x03one"), SecretValues::default());
-        let request =
-            MaterialsRequest { session: "s", scopes: None, extra_ca: Some(&extra), credentials: &[], values: &values };
+        let request = MaterialsRequest { scopes: None, extra_ca: Some(&extra), credentials: &[], values: &values };
         let made = make(request).unwrap();
         assert!(made.router.is_empty() && !made.agent.contains_key(trust::SESSION_CA));
         for name in [trust::EXTRA, trust::ADDED] {

@@ -11,6 +11,7 @@ use super::ctrlog;
 use super::doctor::{FIX_CONTROLLERS, FIX_IDS, FIX_LABEL};
 use super::fault::point;
 use super::image::{ImageOrigin, MissingImage};
+use super::nested;
 use super::orphans::end_visits;
 use super::pins::{HostMount, Pins};
 use super::podman::Podman;
@@ -73,6 +74,7 @@ impl<'a> Session<'a> {
     /// what podman calls the containers and images.
     pub fn set_up(&self) -> Result<Ready, SetupError> {
         self.refuse_unlabeled()?;
+        nested::check_host(self.plan).map_err(SetupError::Failed)?;
         let mount =
             |(source, mount): (_, &'a Mount)| HostMount { source, target: &mount.target, read_only: mount.read_only };
         let pins = Pins::open(self.plan.agent.main.host_mounts().map(mount)).map_err(SetupError::Failed)?;
@@ -208,7 +210,9 @@ impl<'a> Session<'a> {
             }
         }
         let missing = || RuntimeError::Host(format!("podman has not created the container {agent}"));
-        Ok(Ready { agent: ids.remove(&agent).ok_or_else(missing)?, images })
+        let agent = ids.remove(&agent).ok_or_else(missing)?;
+        nested::check_image(self.plan, &agent)?;
+        Ok(Ready { agent, images })
     }
 
     fn ready(&self) -> Result<(), RuntimeError> {

@@ -37,6 +37,7 @@ mod log;
 mod memory;
 mod mirrors;
 mod namespaces;
+mod nested;
 mod network;
 mod outputs;
 mod overrides;

@@ -57,6 +57,7 @@ pub fn resolved() -> Resolved {
         sandbox_enabled: Sourced::built_in(true),
         limits: ResourceLimits::default(),
         user_namespaces: Sourced::built_in(false),
+        nested: None,
         schedule: None,
         home_volume: Sourced::built_in("sandboxc-home".to_owned()),
         fresh_home: false,

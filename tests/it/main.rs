@@ -18,6 +18,7 @@ mod found;
 mod generator;
 mod generators;
 mod machine;
+mod nested;
 mod pods;
 mod quadlet;
 mod quadlet_conversations;

@@ -69,7 +69,7 @@ impl World {
         let mut file = policy_file(&plan).expect("policy.json");
         change(&mut file);
         // These are not a pod's own user namespace but the machine's, whose limits are not for tests to set.
-        let pod = PodFile { user_namespaces: true, ..pod_file(&plan).expect("pod.json") };
+        let pod = PodFile { user_namespaces: true, net_namespaces: true, ..pod_file(&plan).expect("pod.json") };
         let put = |name: &str, text: Vec<u8>| {
             let path = work.path().join(name);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");

@@ -86,7 +86,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<u8, Failure> {
 
 /// The images that the next start needs: those of this version, and those of installed units.
 fn needed(context: &Context) -> Result<BTreeSet<String>, Failure> {
-    let mut needed = BTreeSet::from([crate::config::built_image()]);
+    let mut needed = BTreeSet::from([crate::config::built_image(), crate::config::nested_image()]);
     needed.extend(RouterImage::find().ok().map(|router| router.reference()));
     let manager = UserManager::new(&context.config_home()?);
     for session in manager.sessions()? {

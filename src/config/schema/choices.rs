@@ -29,3 +29,20 @@ pub(super) enum ImageBuild {
     /// The host's.
     Host,
 }
+
+/// Whether there may be containers inside.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub(super) enum NestedContainers {
+    /// With or without.
+    Plain(bool),
+    /// With more.
+    With(Nested),
+}
+
+/// What containers inside may have besides.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct Nested {
+    networks: Option<bool>,
+}

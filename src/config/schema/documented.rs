@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::read::Keys;
 use crate::config::yaml::{self, Kind, Node};
-use crate::config::{credential, entry, limits, remote, repo, request, server};
+use crate::config::{credential, entry, limits, nested, remote, repo, request, server};
 use crate::diagnostic::Diagnostics;
 use crate::source::SourceMap;
 
@@ -20,6 +20,7 @@ pub(super) const REPO_PARTS: &[Part] = &[
     ("/definitions/Workspace", &repo::WORKSPACE),
     ("/definitions/Mount", &repo::MOUNT),
     ("/definitions/Containerfile", &repo::IMAGE),
+    ("/definitions/Nested", &nested::NESTED),
     ("/definitions/EntryMapping", &entry::ENTRY),
     ("/definitions/Graphql", &request::GRAPHQL),
     ("/definitions/Git", &request::git::GIT),

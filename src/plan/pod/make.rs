@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use super::mounts::{PLAIN, agent_mounts, material, ours};
 use super::{
-    Attachment, Ceiling, Container, Dns, EnvValue, FILES_AT, FileSet, HANDOVER_AT, Handover, Label, MaterialSet, Mount,
-    NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
+    Attachment, Ceiling, Container, Device, Dns, EnvValue, FILES_AT, FileSet, HANDOVER_AT, Handover, Label,
+    MaterialSet, Mount, NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
 };
 use crate::config::{Identity, ImageSource, Resolved, ResourceLimits, Selinux};
 use crate::plan::agent::Agent;
@@ -83,13 +84,20 @@ const GATED_FORWARDER: [&str; 3] = [PROGRAM, "forward", "--gate"];
 /// 5.12).
 const MAPPING_CAPS: [&str; 1] = ["SETFCAP"];
 
+/// podman inside maps a range of ids with the first two, which newuidmap keeps as ambient capabilities: its set-user-ID bit is
+/// without effect. The third one opens a system call in podman's seccomp profile, which builds need.
+const NESTED_CAPS: [&str; 3] = ["SETGID", "SETUID", "SYS_CHROOT"];
+
 /// The agent's capabilities.
 pub(in crate::plan) fn capabilities_of(resolved: &Resolved) -> Vec<&'static str> {
-    match (resolved.identity.value, resolved.user_namespaces.value) {
-        (Identity::HostUser, _) => Vec::new(),
-        (Identity::Root, false) => ROOT_CAPS.to_vec(),
-        (Identity::Root, true) => [ROOT_CAPS.as_slice(), &MAPPING_CAPS].concat(),
-    }
+    let own: &[&str] = if resolved.identity.value == Identity::Root { &ROOT_CAPS } else { &[] };
+    let mapping: &[&str] = match resolved.identity.value {
+        Identity::Root if resolved.user_namespaces.value => &MAPPING_CAPS,
+        Identity::HostUser | Identity::Root => &[],
+    };
+    let nested: &[&str] = if resolved.nested.is_some() { &NESTED_CAPS } else { &[] };
+    let more = mapping.iter().chain(nested).filter(|name| !own.contains(name));
+    own.iter().chain(more).copied().collect()
 }
 
 /// The router's pod, if there is a router, and the agent's.
@@ -249,15 +257,22 @@ impl Maker<'_> {
                 Selinux::Relabel => Label::Confined,
             },
             seccomp: Seccomp::Default,
-            proc: Proc::Masked,
+            // In a namespace of its own, procfs can only be mounted where nothing covers a part of it.
+            proc: if self.resolved.nested.is_some() { Proc::Unmasked } else { Proc::Masked },
             env: self.env(),
             mounts: agent_mounts(self.resolved, agent, self.materials, (self.home(), self.program())),
-            devices: Vec::new(),
+            devices: self.tun().into_iter().collect(),
             limits: agent.limits.clone(),
             ceiling: None,
             stop_timeout: AGENT_STOP_TIMEOUT,
             ready: None,
         }
+    }
+
+    /// For networks of containers inside. In the pod's own network namespace, the agent may not use it.
+    fn tun(&self) -> Option<Device> {
+        let nested = self.resolved.nested.as_ref().filter(|nested| nested.value.networks)?;
+        Some(Device { path: PathBuf::from("/dev/net/tun"), from: nested.from.clone() })
     }
 
     /// A local image is never pulled, and the runner never pulls one implicitly. For a tag such as `latest`, podman's

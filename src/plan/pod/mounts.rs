@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{FileSet, MaterialSet, Mount, MountOption, Source, held};
 use crate::config::{Identity, Resolved, Selinux};
-use crate::plan::agent::Agent;
+use crate::plan::agent::{Agent, NESTED_STORAGE};
 use crate::plan::{MaterialStore, Materials, Part, trust};
 use crate::source::Place;
 
@@ -29,6 +29,14 @@ const OWN_FILES: [(&str, &str); 6] = [
 /// the user's own name and the workspace as home. Root keeps the image's files: it installs packages, which add users, and
 /// podman adds nobody.
 const ACCOUNTS: [(&str, &str); 2] = [("passwd", "/etc/passwd"), ("group", "/etc/group")];
+
+/// Files for podman inside. The image's own `/etc/subuid` has ranges that do not exist in the container.
+const NESTED_FILES: [(&str, &str); 4] = [
+    ("containers.conf", "/etc/containers/containers.conf.d/50-sandboxc.conf"),
+    ("storage.conf", NESTED_STORAGE),
+    ("subid", "/etc/subgid"),
+    ("subid", "/etc/subuid"),
+];
 
 /// The agent's mounts, in order: with this home volume, and `program`, an additional mount of ours.
 pub(super) fn agent_mounts(
@@ -66,7 +74,8 @@ pub(super) fn agent_mounts(
         ..self::ours("home", Source::Volume(home), &agent.home.target)
     };
     let source = workspace.source.clone();
-    let mut mounts: Vec<Mount> = own.map(file).collect();
+    let nested = resolved.nested.iter().flat_map(|_| &NESTED_FILES);
+    let mut mounts: Vec<Mount> = own.chain(nested).map(file).collect();
     mounts.extend(program);
     mounts.extend([home, host("workspace", source, &workspace.target, workspace.read_only, &workspace.from)]);
     if let Selinux::Type(_) = selinux {

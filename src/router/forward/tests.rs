@@ -14,6 +14,8 @@ fn pod_file(router: Ipv4Addr) -> PodFile {
         agent: Ipv4Addr::LOCALHOST,
         router,
         user_namespaces: true,
+        net_namespaces: true,
+        needs_nsdelegate: false,
         web_loopback: [127, 0, 1, 1].into(),
         tcp: Vec::new(),
     }

@@ -68,6 +68,8 @@ fn pod_file() -> PodFile {
         agent: [10, 89, 0, 11].into(),
         router: Ipv4Addr::LOCALHOST,
         user_namespaces: false,
+        net_namespaces: false,
+        needs_nsdelegate: false,
         web_loopback: [127, 0, 1, 1].into(),
         tcp: Vec::new(),
     }
@@ -79,6 +81,8 @@ fn user_namespaces_are_off_before_anything_is_asked_of_the_router() {
     let proc = tempfile::tempdir().unwrap();
     let at = |name: &str| proc.path().join(name);
     let file = pod_file();
+    let nested = PodFile { user_namespaces: true, ..pod_file() };
+    let open = PodFile { net_namespaces: true, ..nested.clone() };
     assert!(check(&file, proc.path()).unwrap_err().starts_with("/proc/net/route: "), "without files nothing passes");
     fs::create_dir_all(at("net")).unwrap();
     fs::create_dir_all(at("sys/user")).unwrap();
@@ -92,22 +96,57 @@ fn user_namespaces_are_off_before_anything_is_asked_of_the_router() {
     // Those of podman's usual namespace and of the host itself.
     for shared in ["0 1000 1\n1 100000 65536\n", "0 0 4294967295\n", ""] {
         fs::write(at("self/uid_map"), shared).unwrap();
-        assert!(limits(false, proc.path()).unwrap_err().contains("no user namespace of its own"), "{shared}");
-        assert_eq!(limits(true, proc.path()), Ok(()), "the twin: nobody asked for it");
+        assert!(limits(&file, proc.path()).unwrap_err().contains("no user namespace of its own"), "{shared}");
+        assert!(limits(&nested, proc.path()).unwrap_err().contains("no user namespace of its own"), "{shared}");
+        assert_eq!(limits(&open, proc.path()), Ok(()), "the twin: nobody asked for it");
         assert!(!at(USER_NAMESPACES).exists() && !at(INOTIFY[0].0).exists());
     }
     fs::write(at("self/uid_map"), "         0          1       1000\n      1000          0          1\n").unwrap();
     // A limit that accepts writes and does not change.
+    std::os::unix::fs::symlink("/dev/null", at(NET_NAMESPACES)).unwrap();
+    assert!(check(&nested, proc.path()).unwrap_err().contains("max_net_namespaces cannot be set"));
+    fs::remove_file(at(NET_NAMESPACES)).unwrap();
+    fs::write(at(NET_NAMESPACES), "63000\n").unwrap();
     std::os::unix::fs::symlink("/dev/null", at(USER_NAMESPACES)).unwrap();
     assert!(check(&file, proc.path()).unwrap_err().contains("max_user_namespaces cannot be set"));
     fs::remove_file(at(USER_NAMESPACES)).unwrap();
     fs::write(at(USER_NAMESPACES), "63000\n").unwrap();
-    limits(true, proc.path()).unwrap();
+    fs::write(at(NET_NAMESPACES), "63000\n").unwrap();
+    limits(&open, proc.path()).unwrap();
     let now = |name: &str| fs::read_to_string(at(name)).unwrap();
     assert_eq!(
         (now(USER_NAMESPACES), now(INOTIFY[0].0), now(INOTIFY[1].0)),
         ("63000\n".into(), "32\n".into(), "1\n".into())
     );
-    limits(false, proc.path()).unwrap();
+    assert_eq!(now(NET_NAMESPACES), "63000\n");
+    limits(&nested, proc.path()).unwrap();
+    assert_eq!((now(USER_NAMESPACES), now(NET_NAMESPACES)), ("63000\n".into(), "0\n".into()));
+    limits(&file, proc.path()).unwrap();
     assert_eq!(now(USER_NAMESPACES), "0\n");
+}
+
+/// The line of a container's own mount, as kernels print it.
+#[cfg(target_endian = "little")]
+#[test]
+fn limits_that_rest_on_the_hosts_mount_of_cgroups_need_nsdelegate() {
+    let line = |options: &str| format!("512 500 0:29 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 {options}\n");
+    assert!(has_nsdelegate(&line("rw,nsdelegate,memory_recursiveprot")));
+    for other in [line("rw"), line("rw,nsdelegated"), line("rw").replace("nosuid", "nsdelegate"), String::new()] {
+        assert!(!has_nsdelegate(&other), "{other}");
+    }
+    let other = line("rw,nsdelegate").replace("cgroup2 cgroup2", "tmpfs cgroup2");
+    assert!(!has_nsdelegate(&other));
+    let proc = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("net/route", HEAD.to_owned() + &route("eth0", "10.89.0.8", "0.0.0.0", "255.255.255.248")),
+        ("net/fib_trie", TRIE.to_owned()),
+        ("self/uid_map", "0 1000 1\n".to_owned()),
+        ("self/mountinfo", line("rw")),
+    ] {
+        fs::create_dir_all(proc.path().join(name).parent().unwrap()).unwrap();
+        fs::write(proc.path().join(name), text).unwrap();
+    }
+    let open = PodFile { user_namespaces: true, net_namespaces: true, ..pod_file() };
+    let file = PodFile { needs_nsdelegate: true, ..open };
+    assert_eq!(check(&file, proc.path()), Err(NO_NSDELEGATE.to_owned()));
 }

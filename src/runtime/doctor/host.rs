@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::super::RuntimeError;
 use super::super::call::{Call, run};
+use super::super::nested::{FIX_NSDELEGATE, host_has_nsdelegate};
 use super::super::registry::Registry;
 use super::{Check, FIX_CONTROLLERS, Subject, told};
 
@@ -32,6 +33,7 @@ pub(super) fn checks(subject: &Subject<'_>) -> Vec<Check> {
         memory(&meminfo),
         linger(&user, Path::new("/var/lib/systemd/linger").join(&user).exists()),
         keys(&read("/proc/key-users").unwrap_or_default(), uid),
+        delegation(host_has_nsdelegate(), subject.plan.needs_nsdelegate()),
         clock(now, Path::new("/run/systemd/timesync/synchronized").exists()),
     ]
 }
@@ -119,6 +121,16 @@ fn memory(meminfo: &str) -> Check {
     }
 }
 
+/// Only a command in namespaces of its own can write to its control group.
+fn delegation(is_set: bool, is_needed: bool) -> Check {
+    let (check, promise) = ("nsdelegate", "a command that may create user namespaces cannot raise its own limits");
+    match (is_set, is_needed) {
+        (true, _) => Check::ok(check, promise, "control groups are mounted with nsdelegate"),
+        (false, true) => Check::fail(check, promise, "control groups are mounted without nsdelegate", FIX_NSDELEGATE),
+        (false, false) => Check::ok(check, promise, "no limits of such a command are configured"),
+    }
+}
+
 fn linger(user: &str, is_on: bool) -> Check {
     let check = |found: &str| Check::ok("linger", "installed units run without a login", found);
     match is_on {
@@ -177,6 +189,9 @@ mod tests {
         assert_eq!(keys(table, 1000).found, "17 of 200 keys used, room for 36 sessions");
         assert_eq!(keys(&table.replace("17/200", "170/200"), 1000).level, Warn);
         assert_eq!(keys("", 1000).level, Ok);
+        assert_eq!((delegation(true, true).level, delegation(false, false).level), (Ok, Ok));
+        let refused = delegation(false, true);
+        assert!(refused.level == Fail && refused.fix.is_some_and(|fix| fix.contains("nsdelegate")));
         assert_eq!((clock(5, true).level, clock(NOT_BEFORE, false).level), (Fail, Ok));
     }
 

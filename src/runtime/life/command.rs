@@ -1,9 +1,6 @@
 //! The command of a session: from its start to the end of the teardown, and what is reported of it.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use super::hold::hold;
 use super::workspace::Watched;
@@ -19,6 +16,7 @@ use crate::runtime::image_build::Surroundings;
 use crate::runtime::netlog::NetworkLog;
 use crate::runtime::output::Rotating;
 use crate::runtime::podman::Podman;
+use crate::runtime::programs::missing;
 use crate::runtime::registry::{Changeable, Entrance, Stage};
 use crate::runtime::report::{Outcome, Report};
 use crate::runtime::session::Session;
@@ -167,7 +165,8 @@ fn hints(order: &Order<'_>, started: &Started<'_>, ended: Option<Ended>, report:
     let mut hints = Vec::new();
     if matches!(ended, Some(Ended::Code(NOT_FOUND)))
         && let Purpose::Command([program, ..]) = order.purpose
-        && is_missing(&started.agent, program)
+        // Only for a hint: the command may have changed everything that is looked at.
+        && !missing(&started.agent, &[program], &[]).is_empty()
     {
         let image = &started.plan.agent.main.image.value;
         let named = match image {
@@ -189,23 +188,6 @@ fn hints(order: &Order<'_>, started: &Started<'_>, ended: Option<Ended>, report:
         report.limits_hit.extend(hit.into_iter().map(str::to_owned));
     }
     hints
-}
-
-/// Whether a command's program is nowhere in the container where its name is looked up. Only for a hint: the command may
-/// have changed everything that is looked at.
-fn is_missing(container: &str, program: &str) -> bool {
-    let Some(inside) = Inside::of_id(container) else { return false };
-    let (Some(root), Some(path)) = (inside.root(), inside.search_path()) else { return false };
-    let exists = |path: PathBuf| {
-        let below = path.strip_prefix("/").unwrap_or(&path);
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        openat2(&root, below, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS).is_ok()
-    };
-    match program.contains('/') {
-        // A relative path begins in a directory that the command may have changed.
-        true => Path::new(program).is_absolute() && !exists(PathBuf::from(program)),
-        false => !path.split(':').any(|dir| exists(Path::new(dir).join(program))),
-    }
 }
 
 /// Removes everything, unless `--keep` was given.

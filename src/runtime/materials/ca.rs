@@ -9,6 +9,7 @@ use rcgen::{
 };
 
 use crate::pem;
+use crate::plan::trust;
 use crate::policy::EVERY_NAME;
 use crate::runtime::RuntimeError;
 
@@ -30,17 +31,17 @@ pub(super) struct Authority {
 
 /// Creates a CA that is constrained to these names and their subdomains. With `*` among them, it has no constraint: clients
 /// disagree about an empty name in one.
-pub(super) fn make(session: &str, scopes: &BTreeSet<String>, now: SystemTime) -> Result<Authority, RuntimeError> {
+pub(super) fn make(scopes: &BTreeSet<String>, now: SystemTime) -> Result<Authority, RuntimeError> {
     let failed = |error: rcgen::Error| RuntimeError::Host(format!("creating the session's CA: {error}"));
     let key = KeyPair::generate().map_err(failed)?;
-    let certificate = authority(session, scopes, now).self_signed(&key).map_err(failed)?;
+    let certificate = authority(scopes, now).self_signed(&key).map_err(failed)?;
     let key = pem::encode("PRIVATE KEY", key.serialized_der());
     Ok(Authority { certificate: certificate.der().to_vec(), key })
 }
 
-fn authority(session: &str, scopes: &BTreeSet<String>, now: SystemTime) -> CertificateParams {
+fn authority(scopes: &BTreeSet<String>, now: SystemTime) -> CertificateParams {
     let mut params = dated(now);
-    params.distinguished_name.push(DnType::CommonName, format!("sandboxc session {session}"));
+    params.distinguished_name.push(DnType::CommonName, trust::CA_SUBJECT);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let mut bases: Vec<&str> = scopes.iter().map(String::as_str).collect();
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_chain_is_what_strict_clients_ask_for() {
-        let authority = make("s", &scopes(&["api.example.com", "x.test"]), SystemTime::now()).unwrap();
+        let authority = make(&scopes(&["api.example.com", "x.test"]), SystemTime::now()).unwrap();
         let is_good =
             |leaf: &str, asked: &str| verified(&authority, leaf, &["-verify_hostname", asked]).ends_with("OK\n");
         assert!(is_good("api.example.com", "api.example.com") && !is_good("api.example.com", "www.example.com"));
@@ -118,20 +119,29 @@ mod tests {
         }
     }
 
+    /// Containers inside find the CA by this hash.
+    #[test]
+    fn the_hash_of_the_subject_is_the_same_in_every_session() {
+        for scopes in [scopes(&["a.test"]), scopes(&["*"])] {
+            let pem = pem::encode("CERTIFICATE", &make(&scopes, SystemTime::now()).unwrap().certificate);
+            assert_eq!(openssl(&["x509", "-noout", "-hash"], &pem).trim(), trust::CA_HASH);
+        }
+    }
+
     /// The name constraint enforces this, not our own care: the CA cannot sign for another name.
     #[test]
     fn a_leaf_for_another_name_is_refused_by_clients() {
-        let authority = make("s", &scopes(&["api.example.com"]), SystemTime::now()).unwrap();
+        let authority = make(&scopes(&["api.example.com"]), SystemTime::now()).unwrap();
         let said = verified(&authority, "bank.test", &[]);
         assert!(said.contains("permitted subtree violation"), "{said}");
-        let none = make("s", &scopes(&[]), SystemTime::now()).unwrap();
+        let none = make(&scopes(&[]), SystemTime::now()).unwrap();
         let said = verified(&none, "bank.test", &[]);
         assert!(said.contains("permitted subtree violation"), "{said}");
     }
 
     #[test]
     fn a_rule_about_every_host_needs_a_ca_for_every_host() {
-        let authority = make("s", &scopes(&["*", "api.example.com"]), SystemTime::now()).unwrap();
+        let authority = make(&scopes(&["*", "api.example.com"]), SystemTime::now()).unwrap();
         for name in ["bank.test", "api.example.com", "d.c.b.a.test"] {
             assert!(verified(&authority, name, &["-verify_hostname", name]).ends_with("OK\n"), "{name}");
         }
@@ -141,7 +151,7 @@ mod tests {
     /// a new certificate must be valid for a client whose clock is behind.
     #[test]
     fn certificates_are_valid_for_a_clock_that_is_behind() {
-        let authority = make("s", &scopes(&["a.test"]), SystemTime::now()).unwrap();
+        let authority = make(&scopes(&["a.test"]), SystemTime::now()).unwrap();
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         let at = |seconds: u64| verified(&authority, "a.test", &["-attime", &seconds.to_string()]).ends_with("OK\n");
         assert!(at(since - 23 * 3600) && at(since + 300 * 24 * 3600));

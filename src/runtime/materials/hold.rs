@@ -10,11 +10,11 @@ use crate::plan::trust;
 use crate::runtime::RuntimeError;
 
 /// Writes all materials of router and agent into the directory. Replaces what a killed start left there.
-pub fn hold(resolved: &Resolved, session: &str, values: &SecretValues, dir: &Path) -> Result<(), RuntimeError> {
+pub fn hold(resolved: &Resolved, values: &SecretValues, dir: &Path) -> Result<(), RuntimeError> {
     check(dir)?;
     in_memory(dir)?;
     clear(dir)?;
-    give(resolved, session, values, dir).map(drop)
+    give(resolved, values, dir).map(drop)
 }
 
 /// Checks that only this user can enter the directory, since the files below are readable for the containers' users.
