@@ -6,6 +6,7 @@
 mod accounts;
 pub mod defaults;
 mod file;
+mod git;
 mod header;
 pub mod kube;
 mod layout;

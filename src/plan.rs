@@ -7,6 +7,7 @@
 mod agent;
 mod diff;
 mod fact;
+pub mod git;
 mod grant;
 mod inspected;
 mod name;

@@ -9,7 +9,7 @@ use super::kube::{self, Stream};
 use super::pin::{self, Sources};
 use super::quadlet::ConversationUnits;
 use super::{
-    EmitError, File, PodmanVersion, accounts, defaults, header, nested, network, quadlet, review, router, script,
+    EmitError, File, PodmanVersion, accounts, defaults, git, header, nested, network, quadlet, review, router, script,
 };
 
 /// The name of the stream's file.
@@ -69,6 +69,7 @@ fn mounted(plan: &Plan) -> Result<(Vec<File>, Vec<File>), EmitError> {
     agent_files.push(File::new("agent/hostname", format!("{host_name}\n")));
     agent_files.extend(accounts::files(&plan.agent.main));
     agent_files.extend(nested::files(plan));
+    agent_files.extend(git::file(plan));
     // Programs check whether it exists, not its content.
     agent_files.push(File::new("agent/containerenv", ""));
     if let Some(Dns { server, ndots }) = plan.agent.dns {
@@ -111,6 +112,7 @@ pub fn is_of_a_tree(path: &Path) -> bool {
                     "agent",
                     "containerenv"
                         | "containers.conf"
+                        | "git-credential"
                         | "group"
                         | "hostname"
                         | "hosts"

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::config::{ExtraMount, Identity, ImageSource, Resolved, ResourceLimits, Workspace};
 use crate::source::{Place, Sourced};
 
+use super::git;
 use super::trust;
 
 /// Where podman inside finds its `storage.conf`, for which it has no directory of additional files.
@@ -80,6 +81,10 @@ pub(super) fn agent(resolved: &Resolved, command: &Command, own_roots: bool) -> 
         for (name, value) in trust::variables(resolved.identity.value) {
             default(name, &value, Place::built_in());
         }
+    }
+    if resolved.sandbox_enabled.value {
+        let helper = git::variables(&resolved.policy, &env);
+        env.extend(helper.into_iter().map(|(name, value)| (name, Sourced::built_in(value))));
     }
     Agent {
         image: resolved.image.clone(),

@@ -147,6 +147,54 @@ fn git_clones_and_pushes_over_https() {
     assert!(seen.claims("git") >= 8, "{:?}", seen.log);
 }
 
+/// Neither a URL nor a file has the token: git asks the helper, or gh where somebody has set it up.
+#[test]
+fn git_asks_for_the_token_by_itself_or_through_gh_and_only_where_it_is_for() {
+    let clients = Clients::with("ghp_", &format!("{HOST}\n    - sub.example.org"));
+    let seen = clients.run(
+        "export HOME=/tmp GIT_TERMINAL_PROMPT=0; git config --global user.name a; git config --global user.email a@example.com
+         git clone -q $U/git/r.git one; cd one; git commit -q --allow-empty -m one; git push -q origin HEAD:main
+         git config credential.helper; git config --local --get-regexp credential && exit 1; cd ..
+         git clone -q $U/git/r.git two; git -C two log --format=%s
+         export GH_HOST=api.example.com GH_CONFIG_DIR=/tmp/gh
+         GH_ENTERPRISE_TOKEN=$TOKEN git -c credential.helper= -c 'credential.helper=!gh auth git-credential' clone -q $U/git/r.git three
+         git -C three log --format=%s
+         answer() { printf 'protocol=%s\nhost=%s\n\n' $1 $2 | sh /etc/sandboxc/git-credential ${3-get}; }
+         echo answers; answer https api.example.com; answer https api.example.com:443
+         echo silent; answer https sub.example.org; answer http api.example.com; answer https api.example.com.evil.example
+         answer https api.example.com:8443; answer https api.example.com erase; TOKEN= answer https api.example.com
+         echo end; grep -c SURROGATE /etc/sandboxc/git-credential || true; grep -c $TOKEN /etc/sandboxc/git-credential || true",
+    );
+    let own = "username=x-access-token\npassword=SURROGATE\n";
+    let end = format!("one\none\nanswers\n{own}{own}silent\nend\n0\n0\n");
+    assert!(seen.said.ends_with(&end), "{}", seen.said);
+    assert!(seen.said.contains("!sh /etc/sandboxc/git-credential"), "{}", seen.said);
+    assert!(seen.claims("git") >= 6, "{:?}", seen.log);
+}
+
+/// The image's own settings stay, and root may change them.
+#[test]
+fn the_helper_hides_no_settings_of_the_image() {
+    let repo = format!(
+        "version: 1\nidentity: root\nnetwork: {{allow: [{HOST}]}}\nenv: {{GIT_CONFIG_COUNT: \"1\", GIT_CONFIG_KEY_0: a.b, GIT_CONFIG_VALUE_0: c}}\n"
+    );
+    let sandbox = Sandbox::with(
+        &repo,
+        &server(&format!(
+            "  masked_secrets: {{TOKEN: {{value: ghp_{}, scopes: [{HOST}], headers: [authorization]}}}}\n",
+            unique().repeat(3)
+        )),
+    );
+    let out = sandbox.sh("git config --system x.y z; git config x.y; git config a.b; git config credential.helper");
+    assert_eq!(out, "z\nc\n!sh /etc/sandboxc/git-credential\n");
+    // Without credentials, there is no helper.
+    let sandbox = Sandbox::new();
+    assert_eq!(
+        sandbox.sh("git config credential.helper; ls /etc/sandboxc 2>/dev/null; env | grep GIT_CONFIG || true"),
+        ""
+    );
+}
+
 const BOTO: &str = r#"
 import json, urllib.error, urllib.request
 import boto3

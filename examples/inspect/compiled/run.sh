@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sandbox 5bf3be1bf0ea, self-contained: only needs podman. Runs the command, removes everything, and exits with the command's exit
+# Sandbox b666e24015e3, self-contained: only needs podman. Runs the command, removes everything, and exits with the command's exit
 # code, with 124 if the command timed out, or with 125 if the sandbox could not be set up.
 set -eu
 
@@ -101,11 +101,11 @@ finish() {
     trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM
     trap - EXIT
     # Containers first: removing the pod of a container that has just ended can wait 90 s for podman's cleanup.
-    podman rm --force --ignore --volumes --time 0 sandboxc-5bf3be1bf0ea-router-router sandboxc-5bf3be1bf0ea-default-forwarder sandboxc-5bf3be1bf0ea-default-agent >/dev/null 2>&1 || true
-    podman pod rm --force --ignore --time 0 sandboxc-5bf3be1bf0ea-router sandboxc-5bf3be1bf0ea-default >/dev/null 2>&1 || true
+    podman rm --force --ignore --volumes --time 0 sandboxc-b666e24015e3-router-router sandboxc-b666e24015e3-default-forwarder sandboxc-b666e24015e3-default-agent >/dev/null 2>&1 || true
+    podman pod rm --force --ignore --time 0 sandboxc-b666e24015e3-router sandboxc-b666e24015e3-default >/dev/null 2>&1 || true
     [ -z "$log_reader" ] || wait "$log_reader" || true
-    podman network rm --force sandboxc-5bf3be1bf0ea-net >/dev/null 2>&1 || true
-    podman volume rm --force sandboxc-5bf3be1bf0ea-router-files sandboxc-5bf3be1bf0ea-handover sandboxc-5bf3be1bf0ea-agent-files sandboxc-5bf3be1bf0ea-router-secrets sandboxc-5bf3be1bf0ea-agent-trust sandboxc-5bf3be1bf0ea-agent-java sandboxc-5bf3be1bf0ea-agent-surrogates sandboxc-5bf3be1bf0ea-agent-secrets >/dev/null 2>&1 || true
+    podman network rm --force sandboxc-b666e24015e3-net >/dev/null 2>&1 || true
+    podman volume rm --force sandboxc-b666e24015e3-router-files sandboxc-b666e24015e3-handover sandboxc-b666e24015e3-agent-files sandboxc-b666e24015e3-router-secrets sandboxc-b666e24015e3-agent-trust sandboxc-b666e24015e3-agent-java sandboxc-b666e24015e3-agent-surrogates sandboxc-b666e24015e3-agent-secrets >/dev/null 2>&1 || true
     unpin
     # If something is still mounted, the directory is not empty, and nothing below it is deleted.
     rmdir "$work/mounts" 2>/dev/null && rm -rf "$work"
@@ -122,24 +122,24 @@ for signal in HUP:129 INT:130 QUIT:131 USR1:138 USR2:140 PIPE:141 ALRM:142 TERM:
 done
 
 main() {
-    podman secret exists sandboxc-5bf3be1bf0ea-router-secrets || {
-        echo "run.sh: the podman secret sandboxc-5bf3be1bf0ea-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-b666e24015e3-router-secrets || {
+        echo "run.sh: the podman secret sandboxc-b666e24015e3-router-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-5bf3be1bf0ea-agent-trust || {
-        echo "run.sh: the podman secret sandboxc-5bf3be1bf0ea-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-b666e24015e3-agent-trust || {
+        echo "run.sh: the podman secret sandboxc-b666e24015e3-agent-trust is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-5bf3be1bf0ea-agent-java || {
-        echo "run.sh: the podman secret sandboxc-5bf3be1bf0ea-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-b666e24015e3-agent-java || {
+        echo "run.sh: the podman secret sandboxc-b666e24015e3-agent-java is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-5bf3be1bf0ea-agent-surrogates || {
-        echo "run.sh: the podman secret sandboxc-5bf3be1bf0ea-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-b666e24015e3-agent-surrogates || {
+        echo "run.sh: the podman secret sandboxc-b666e24015e3-agent-surrogates is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
-    podman secret exists sandboxc-5bf3be1bf0ea-agent-secrets || {
-        echo "run.sh: the podman secret sandboxc-5bf3be1bf0ea-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
+    podman secret exists sandboxc-b666e24015e3-agent-secrets || {
+        echo "run.sh: the podman secret sandboxc-b666e24015e3-agent-secrets is missing: sandboxc secrets … | podman kube play -" >&2
         exit 125
     }
     # Mounts the sources on the host under names that no sandbox can change.
@@ -152,28 +152,28 @@ main() {
         exit 125
     }
     podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e >/dev/null
-    podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-5bf3be1bf0ea-net >/dev/null
+    podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-b666e24015e3-net >/dev/null
     # If two scripts create it at the same time, podman lets one of them fail, and the volume exists.
     podman volume create --ignore sandboxc-home-8488efda04db >/dev/null 2>&1 || podman volume exists sandboxc-home-8488efda04db
     # In an empty directory, since kube play would build an image from a directory with an image's name.
     cd "$work/empty"
     manifest | podman --log-level=error kube play --quiet --start=false --build=false --log-driver=k8s-file \
-        --no-hosts --network sandboxc-5bf3be1bf0ea-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
-    podman network connect sandboxc-egress-ffa2da3e sandboxc-5bf3be1bf0ea-router-infra
-    podman pod start sandboxc-5bf3be1bf0ea-router >/dev/null
-    podman exec --privileged=false sandboxc-5bf3be1bf0ea-router-router /sandboxc-router ready
+        --no-hosts --network sandboxc-b666e24015e3-net --ip 10.213.55.210 --ip 10.213.55.211 - >/dev/null
+    podman network connect sandboxc-egress-ffa2da3e sandboxc-b666e24015e3-router-infra
+    podman pod start sandboxc-b666e24015e3-router >/dev/null
+    podman exec --privileged=false sandboxc-b666e24015e3-router-router /sandboxc-router ready
     # The gate always starts before the agent, but the other containers of a pod start in no particular order.
-    podman start sandboxc-5bf3be1bf0ea-default-forwarder >/dev/null
-    podman exec --privileged=false sandboxc-5bf3be1bf0ea-default-forwarder /sandboxc-router listening
-    podman pod start sandboxc-5bf3be1bf0ea-default >/dev/null
+    podman start sandboxc-b666e24015e3-default-forwarder >/dev/null
+    podman exec --privileged=false sandboxc-b666e24015e3-default-forwarder /sandboxc-router listening
+    podman pod start sandboxc-b666e24015e3-default >/dev/null
     unpin
     phase=running
-    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-5bf3be1bf0ea-default-forwarder).scope" \
-        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-5bf3be1bf0ea-default-forwarder has no limits of its own" >&2
-    podman logs --follow sandboxc-5bf3be1bf0ea-default-agent &
+    systemctl --user set-property --runtime "libpod-$(podman inspect --format '{{.Id}}' sandboxc-b666e24015e3-default-forwarder).scope" \
+        MemoryMax=268435456 MemorySwapMax=0 TasksMax=64 CPUQuota=100% || echo "run.sh: sandboxc-b666e24015e3-default-forwarder has no limits of its own" >&2
+    podman logs --follow sandboxc-b666e24015e3-default-agent &
     log_reader=$!
     # In the background, since a shell only handles signals between commands and in `wait`.
-sh "$work/podman" wait sandboxc-5bf3be1bf0ea-default-agent >"$work/code" &
+sh "$work/podman" wait sandboxc-b666e24015e3-default-agent >"$work/code" &
     failed=0
     wait "$!" || failed=$?
     [ "$failed" -eq 0 ] || exit 125
@@ -187,7 +187,7 @@ sh "$work/podman" wait sandboxc-5bf3be1bf0ea-default-agent >"$work/code" &
 
 # podman's init exits with 1 if it cannot execute the command, and logs only that error.
 why_one() {
-    case $(podman logs sandboxc-5bf3be1bf0ea-default-agent 2>&1 | head -n 2) in
+    case $(podman logs sandboxc-b666e24015e3-default-agent 2>&1 | head -n 2) in
     "ERROR (catatonit:"?"): failed to exec pid1: No such file or directory") echo 127 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Permission denied") echo 126 ;;
     "ERROR (catatonit:"?"): failed to exec pid1: Exec format error") echo 126 ;;
@@ -266,34 +266,34 @@ END_OF_PIN
 }
 
 manifest() {
-    sed "s|^\( *path: \)/sandboxc-5bf3be1bf0ea-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
-# sandboxc plan 5bf3be1bf0ea, session default, for podman 5.4
+    sed "s|^\( *path: \)/sandboxc-b666e24015e3-mounts/|\1$work/mounts/|" <<'END_OF_MANIFEST'
+# sandboxc plan b666e24015e3, session default, for podman 5.4
 #
 # Apply (without --network, the gate stops the agent pod, which only starts without a default route):
 #   podman network create --ignore --disable-dns --subnet 10.213.192.0/18 --opt isolate=strict --label io.sandboxc.egress=1 sandboxc-egress-ffa2da3e
-#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-5bf3be1bf0ea-net
-#   podman kube play --start=false --network sandboxc-5bf3be1bf0ea-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
-#   podman network connect sandboxc-egress-ffa2da3e sandboxc-5bf3be1bf0ea-router-infra
-#   podman pod start sandboxc-5bf3be1bf0ea-router
-#   podman exec --privileged=false sandboxc-5bf3be1bf0ea-router-router /sandboxc-router ready
-#   podman start sandboxc-5bf3be1bf0ea-default-forwarder
-#   podman exec --privileged=false sandboxc-5bf3be1bf0ea-default-forwarder /sandboxc-router listening
-#   podman pod start sandboxc-5bf3be1bf0ea-default
+#   podman network create --internal --disable-dns --subnet 10.213.55.208/29 --label io.sandboxc.session=default sandboxc-b666e24015e3-net
+#   podman kube play --start=false --network sandboxc-b666e24015e3-net --ip 10.213.55.210 --ip 10.213.55.211 --no-hosts -
+#   podman network connect sandboxc-egress-ffa2da3e sandboxc-b666e24015e3-router-infra
+#   podman pod start sandboxc-b666e24015e3-router
+#   podman exec --privileged=false sandboxc-b666e24015e3-router-router /sandboxc-router ready
+#   podman start sandboxc-b666e24015e3-default-forwarder
+#   podman exec --privileged=false sandboxc-b666e24015e3-default-forwarder /sandboxc-router listening
+#   podman pod start sandboxc-b666e24015e3-default
 # Where the image localhost/sandboxc-router:0.1.0 is missing: sandboxc image save router | podman load
 #
 # Before that, once, create the secrets that this manifest refers to: `sandboxc secrets … | podman kube play -`, with the
 # arguments of `compile`. Keys are valid for one year. podman stores secrets in files; `sandboxc run` keeps them in memory.
-#   sandboxc-5bf3be1bf0ea-router-secrets
-#   sandboxc-5bf3be1bf0ea-agent-trust
-#   sandboxc-5bf3be1bf0ea-agent-java
-#   sandboxc-5bf3be1bf0ea-agent-surrogates
-#   sandboxc-5bf3be1bf0ea-agent-secrets
+#   sandboxc-b666e24015e3-router-secrets
+#   sandboxc-b666e24015e3-agent-trust
+#   sandboxc-b666e24015e3-agent-java
+#   sandboxc-b666e24015e3-agent-surrogates
+#   sandboxc-b666e24015e3-agent-secrets
 #
 # Remove (not with --force, which also removes the home volume):
 #   podman kube down -
-#   podman network rm sandboxc-5bf3be1bf0ea-net
-#   podman volume rm --force sandboxc-5bf3be1bf0ea-router-secrets sandboxc-5bf3be1bf0ea-agent-trust sandboxc-5bf3be1bf0ea-agent-java sandboxc-5bf3be1bf0ea-agent-surrogates sandboxc-5bf3be1bf0ea-agent-secrets sandboxc-5bf3be1bf0ea-router-files sandboxc-5bf3be1bf0ea-agent-files sandboxc-5bf3be1bf0ea-handover
-#   podman secret rm sandboxc-5bf3be1bf0ea-router-secrets sandboxc-5bf3be1bf0ea-agent-trust sandboxc-5bf3be1bf0ea-agent-java sandboxc-5bf3be1bf0ea-agent-surrogates sandboxc-5bf3be1bf0ea-agent-secrets
+#   podman network rm sandboxc-b666e24015e3-net
+#   podman volume rm --force sandboxc-b666e24015e3-router-secrets sandboxc-b666e24015e3-agent-trust sandboxc-b666e24015e3-agent-java sandboxc-b666e24015e3-agent-surrogates sandboxc-b666e24015e3-agent-secrets sandboxc-b666e24015e3-router-files sandboxc-b666e24015e3-agent-files sandboxc-b666e24015e3-handover
+#   podman secret rm sandboxc-b666e24015e3-router-secrets sandboxc-b666e24015e3-agent-trust sandboxc-b666e24015e3-agent-java sandboxc-b666e24015e3-agent-surrogates sandboxc-b666e24015e3-agent-secrets
 #
 # containers.conf and mounts.conf can add volumes, devices, variables, hooks and more to every container. `sandboxc run`, the
 # script target and units override that. A bare `kube play` does so only with the containers.conf that `compile -o DIR`
@@ -329,7 +329,7 @@ manifest() {
 #   egress   allow docs.example.com 80 443 by repo.allow[5]  (.sandboxc/sandbox.yaml:14)
 #   egress   allow github.com 80 by repo.allow[1]  (.sandboxc/sandbox.yaml:7)
 #   egress   allow github.com 443 decrypted by repo.allow[1]  (.sandboxc/sandbox.yaml:7)
-#   env      AWS_CA_BUNDLE; CARGO_HTTP_CAINFO; CURL_CA_BUNDLE; DENO_CERT; GIT_SSL_CAINFO; GRPC_DEFAULT_SSL_ROOTS_FILE_PATH; HOME; NODE_EXTRA_CA_CERTS; PIP_CERT; REQUESTS_CA_BUNDLE; SSL_CERT_FILE; SYSTEM_WGETRC  (built in)
+#   env      AWS_CA_BUNDLE; CARGO_HTTP_CAINFO; CURL_CA_BUNDLE; DENO_CERT; GIT_CONFIG_COUNT; GIT_CONFIG_KEY_0; GIT_CONFIG_VALUE_0; GIT_SSL_CAINFO; GRPC_DEFAULT_SSL_ROOTS_FILE_PATH; HOME; NODE_EXTRA_CA_CERTS; PIP_CERT; REQUESTS_CA_BUNDLE; SSL_CERT_FILE; SYSTEM_WGETRC  (built in)
 #   home     volume sandboxc-home-8488efda04db at /home/agent  (built in)
 #   identity host-user: no capabilities  (built in)
 #   image    agent localhost/sandboxc-agent:0.1.0; router localhost/sandboxc-router:0.1.0  (built in)
@@ -340,17 +340,17 @@ apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-5bf3be1bf0ea-router-infra
+    io.podman.annotations.infra.name: sandboxc-b666e24015e3-router-infra
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
     org.systemd.property.CPUQuotaPerSecUSec: uint64 2000000
     org.systemd.property.MemoryMax: uint64 536870912
     org.systemd.property.MemorySwapMax: uint64 0
     org.systemd.property.TasksMax: uint64 256
   labels:
-    io.sandboxc.plan: 5bf3be1bf0ea
+    io.sandboxc.plan: b666e24015e3
     io.sandboxc.role: router
     io.sandboxc.session: default
-  name: sandboxc-5bf3be1bf0ea-router
+  name: sandboxc-b666e24015e3-router
 spec:
   containers:
   - command: [/sandboxc-router, router]
@@ -382,28 +382,28 @@ spec:
     - {name: net.ipv6.conf.default.disable_ipv6, value: "1"}
   terminationGracePeriodSeconds: 2
   volumes:
-  - configMap: {name: sandboxc-5bf3be1bf0ea-router-files}
+  - configMap: {name: sandboxc-b666e24015e3-router-files}
     name: files
   - name: handover
-    persistentVolumeClaim: {claimName: sandboxc-5bf3be1bf0ea-handover}
+    persistentVolumeClaim: {claimName: sandboxc-b666e24015e3-handover}
   - name: materials
     secret:
       optional: false
-      secretName: sandboxc-5bf3be1bf0ea-router-secrets
+      secretName: sandboxc-b666e24015e3-router-secrets
 ---
 apiVersion: v1
 kind: Pod
 metadata:
   annotations:
-    io.podman.annotations.infra.name: sandboxc-5bf3be1bf0ea-agent-infra
+    io.podman.annotations.infra.name: sandboxc-b666e24015e3-agent-infra
     io.podman.annotations.init/agent: "true"
     io.podman.annotations.label/agent: disable
     io.podman.annotations.userns: keep-id:uid=1000,gid=1000
   labels:
-    io.sandboxc.plan: 5bf3be1bf0ea
+    io.sandboxc.plan: b666e24015e3
     io.sandboxc.role: agent
     io.sandboxc.session: default
-  name: sandboxc-5bf3be1bf0ea-default
+  name: sandboxc-b666e24015e3-default
 spec:
   containers:
   - command: [/sandboxc-router, forward]
@@ -428,6 +428,10 @@ spec:
     - {name: CARGO_HTTP_CAINFO, value: /etc/sandboxc-ca/ca-certificates.crt}
     - {name: CURL_CA_BUNDLE, value: /etc/sandboxc-ca/ca-certificates.crt}
     - {name: DENO_CERT, value: /etc/sandboxc-ca/extra-ca.pem}
+    - {name: GIT_CONFIG_COUNT, value: "1"}
+    - {name: GIT_CONFIG_KEY_0, value: credential.helper}
+    - name: GIT_CONFIG_VALUE_0
+      value: "!sh /etc/sandboxc/git-credential"
     - {name: GIT_SSL_CAINFO, value: /etc/sandboxc-ca/ca-certificates.crt}
     - {name: GRPC_DEFAULT_SSL_ROOTS_FILE_PATH, value: /etc/sandboxc-ca/ca-certificates.crt}
     - {name: HOME, value: /home/agent}
@@ -440,31 +444,31 @@ spec:
       valueFrom:
         secretKeyRef:
           key: ANTHROPIC_API_KEY
-          name: sandboxc-5bf3be1bf0ea-agent-surrogates
+          name: sandboxc-b666e24015e3-agent-surrogates
           optional: false
     - name: AWS_ACCESS_KEY_ID
       valueFrom:
         secretKeyRef:
           key: AWS_ACCESS_KEY_ID
-          name: sandboxc-5bf3be1bf0ea-agent-surrogates
+          name: sandboxc-b666e24015e3-agent-surrogates
           optional: false
     - name: AWS_SECRET_ACCESS_KEY
       valueFrom:
         secretKeyRef:
           key: AWS_SECRET_ACCESS_KEY
-          name: sandboxc-5bf3be1bf0ea-agent-surrogates
+          name: sandboxc-b666e24015e3-agent-surrogates
           optional: false
     - name: GH_TOKEN
       valueFrom:
         secretKeyRef:
           key: GH_TOKEN
-          name: sandboxc-5bf3be1bf0ea-agent-surrogates
+          name: sandboxc-b666e24015e3-agent-surrogates
           optional: false
     - name: NPM_CONFIG_LOGLEVEL
       valueFrom:
         secretKeyRef:
           key: NPM_CONFIG_LOGLEVEL
-          name: sandboxc-5bf3be1bf0ea-agent-secrets
+          name: sandboxc-b666e24015e3-agent-secrets
           optional: false
     image: localhost/sandboxc-agent:0.1.0
     imagePullPolicy: Never
@@ -482,6 +486,10 @@ spec:
     - {mountPath: /run/.containerenv, name: files, readOnly: true, subPath: containerenv}
     - {mountPath: /etc/passwd, name: files, readOnly: true, subPath: passwd}
     - {mountPath: /etc/group, name: files, readOnly: true, subPath: group}
+    - mountPath: /etc/sandboxc/git-credential
+      name: files
+      readOnly: true
+      subPath: git-credential
     - mountPath: /home/agent:nosuid,nodev
       name: home
     - mountPath: /home/me/src/inspect:nosuid,nodev
@@ -533,29 +541,29 @@ spec:
     - {name: net.ipv6.conf.default.disable_ipv6, value: "1"}
   terminationGracePeriodSeconds: 5
   volumes:
-  - configMap: {name: sandboxc-5bf3be1bf0ea-agent-files}
+  - configMap: {name: sandboxc-b666e24015e3-agent-files}
     name: files
   - name: handover
-    persistentVolumeClaim: {claimName: sandboxc-5bf3be1bf0ea-handover}
+    persistentVolumeClaim: {claimName: sandboxc-b666e24015e3-handover}
   - name: home
     persistentVolumeClaim: {claimName: sandboxc-home-8488efda04db}
   - hostPath:
-      path: /sandboxc-5bf3be1bf0ea-mounts/workspace
+      path: /sandboxc-b666e24015e3-mounts/workspace
     name: workspace
   - hostPath:
-      path: /sandboxc-5bf3be1bf0ea-mounts/protect-0
+      path: /sandboxc-b666e24015e3-mounts/protect-0
     name: protect-0
   - hostPath:
-      path: /sandboxc-5bf3be1bf0ea-mounts/protect-1
+      path: /sandboxc-b666e24015e3-mounts/protect-1
     name: protect-1
   - name: trust
     secret:
       optional: false
-      secretName: sandboxc-5bf3be1bf0ea-agent-trust
+      secretName: sandboxc-b666e24015e3-agent-trust
   - name: java
     secret:
       optional: false
-      secretName: sandboxc-5bf3be1bf0ea-agent-java
+      secretName: sandboxc-b666e24015e3-agent-java
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -563,7 +571,7 @@ data:
   policy.json: |
     {
       "format": 2,
-      "plan": "5bf3be1bf0ea",
+      "plan": "b666e24015e3",
       "session": "default",
       "listen": {"router": "10.213.55.210", "agent": "10.213.55.211", "internal": "10.213.55.208/29", "web_loopback": "127.0.1.1"},
       "own_networks": ["10.213.55.208/29", "10.213.192.0/18"],
@@ -639,15 +647,37 @@ data:
     }
 metadata:
   labels:
-    io.sandboxc.plan: 5bf3be1bf0ea
+    io.sandboxc.plan: b666e24015e3
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-5bf3be1bf0ea-router-files
+  name: sandboxc-b666e24015e3-router-files
 ---
 apiVersion: v1
 kind: ConfigMap
 data:
   containerenv: ""
+  git-credential: |
+    # A credential helper (gitcredentials(7)) that answers with the surrogates in this sandbox's variables, which the router replaces
+    # by values. It contains none of them.
+    [ "$1" = get ] || exit 0
+    protocol= host= username=
+    while IFS= read -r line && [ -n "$line" ]; do
+        case $line in
+        protocol=*) protocol=${line#*=} ;;
+        host=*) host=${line#*=} ;;
+        username=*) username=${line#*=} ;;
+        esac
+    done
+    [ "$protocol" = https ] || exit 0
+    case ${host%:443} in
+    api.github.com) token=${GH_TOKEN-} ;;
+    github.com) token=${GH_TOKEN-} ;;
+    *) exit 0 ;;
+    esac
+    [ -n "$token" ] || exit 0
+    # GitHub, GitLab and others expect some name beside a token.
+    [ -n "$username" ] || echo username=x-access-token
+    printf 'password=%s\n' "$token"
   group: |
     root:x:0:
     daemon:x:1:
@@ -670,7 +700,7 @@ data:
   pod.json: |
     {
       "format": 2,
-      "plan": "5bf3be1bf0ea",
+      "plan": "b666e24015e3",
       "internal": "10.213.55.208/29",
       "agent": "10.213.55.211",
       "router": "10.213.55.210",
@@ -681,10 +711,10 @@ data:
     options ndots:1
 metadata:
   labels:
-    io.sandboxc.plan: 5bf3be1bf0ea
+    io.sandboxc.plan: b666e24015e3
     io.sandboxc.role: files
     io.sandboxc.session: default
-  name: sandboxc-5bf3be1bf0ea-agent-files
+  name: sandboxc-b666e24015e3-agent-files
 END_OF_MANIFEST
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{FileSet, MaterialSet, Mount, MountOption, Source, held};
 use crate::config::{Identity, Resolved, Selinux};
 use crate::plan::agent::{Agent, NESTED_STORAGE};
-use crate::plan::{MaterialStore, Materials, Part, trust};
+use crate::plan::{MaterialStore, Materials, Part, git, trust};
 use crate::source::Place;
 
 /// podman's default size of `/dev/shm`.
@@ -76,6 +76,8 @@ pub(super) fn agent_mounts(
     let source = workspace.source.clone();
     let nested = resolved.nested.iter().flat_map(|_| &NESTED_FILES);
     let mut mounts: Vec<Mount> = own.chain(nested).map(file).collect();
+    let has_helper = !git::answers(&resolved.policy).is_empty() && has(Part::Surrogates);
+    mounts.extend(has_helper.then(|| file(&(git::HELPER, git::HELPER_AT))));
     mounts.extend(program);
     mounts.extend([home, host("workspace", source, &workspace.target, workspace.read_only, &workspace.from)]);
     if let Selinux::Type(_) = selinux {
