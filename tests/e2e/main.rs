@@ -38,6 +38,7 @@ mod memory;
 mod mirrors;
 mod namespaces;
 mod nested;
+mod nested_escapes;
 mod network;
 mod outputs;
 mod overrides;

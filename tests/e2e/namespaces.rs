@@ -11,7 +11,7 @@ const IDENTITIES: [&str; 2] = ["host-user", "root"];
 
 /// Creates a mount namespace without the protecting mounts, and renames protected paths by descriptors of their
 /// directories: a mount point cannot be renamed only in a namespace where it is one. Prints what succeeded.
-const MOVE: &str = r#"
+pub const MOVE: &str = r#"
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 top, git = os.open(".", os.O_PATH), os.open(".git", os.O_PATH)

@@ -26,9 +26,22 @@ pub fn nested(identity: &str, ask: &str) -> Sandbox {
     nested_with(&format!("version: 1\nidentity: {identity}\nnested_containers: {ask}\n{ALLOW}"))
 }
 
+/// The same with a shell command, for units and scripts: it needs no secrets.
+pub fn nested_command(identity: &str, command: &str) -> Sandbox {
+    let command = serde_json::to_string(&["sh", "-c", command]).unwrap();
+    nested_on(
+        &format!("version: 1\nidentity: {identity}\nnested_containers: true\ncommand: {command}\n"),
+        &SERVER.replace("  extra_ca: /srv/internet/ca.pem\n", ""),
+    )
+}
+
 fn nested_with(repo: &str) -> Sandbox {
+    nested_on(repo, SERVER)
+}
+
+fn nested_on(repo: &str, server: &str) -> Sandbox {
     static ONCE: Once = Once::new();
-    let sandbox = Sandbox::with(repo, SERVER);
+    let sandbox = Sandbox::with(repo, server);
     ONCE.call_once(|| {
         if !Command::new("podman").args(["image", "exists", BASE]).status().unwrap().success() {
             let path = "ENV=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
