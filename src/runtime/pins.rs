@@ -65,7 +65,8 @@ impl Pins {
         let gone = || {
             RuntimeError::Host(format!(
                 "cannot find the process of {container} to check its mounts: it has \
-                 ended, or this kernel does not list the children of a process (CONFIG_PROC_CHILDREN)"
+                 ended, it has no control group of its own (podman without systemd), or this kernel does not list the children of \
+                 a process (CONFIG_PROC_CHILDREN); see `sandboxc doctor`"
             ))
         };
         self.compare(root.ok_or_else(gone)?)

@@ -190,6 +190,15 @@ fn a_running_conversation_is_refused_by_name_and_others_wait_for_their_turn() {
     assert!(text(&refused.stderr).contains(&format!("the conversation {id} of widgets is running")));
     let refused = remote.output(&["conversation", "rm", &id]);
     assert_eq!(code(&refused), 125, "{}", text(&refused.stderr));
+    let note = remote.dir(&id).with_extension("json");
+    let noted = fs::read_to_string(&note).unwrap();
+    let mut old: Value = serde_json::from_str(&noted).unwrap();
+    for key in ["created", "last_start", "last_end"] {
+        old[key] = 1.into();
+    }
+    fs::write(&note, old.to_string()).unwrap();
+    assert_eq!(text(&remote.output(&["conversation", "expire"]).stdout), "", "one that runs never expires");
+    fs::write(&note, noted).unwrap();
     assert_eq!(remote.list()[0]["running"], true);
     // A second one waits, and says for which.
     let mut waiting = remote

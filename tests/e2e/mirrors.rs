@@ -245,3 +245,26 @@ fn a_clone_that_fails_marks_the_conversation_and_the_next_start_clones_again() {
     let noted = remote.list().into_iter().find(|one| one["id"] == id).unwrap();
     assert_eq!((noted["condition"].clone(), noted["failures"].clone()), ("ready".into(), 0.into()));
 }
+
+#[test]
+fn a_terminal_shows_the_fetch_and_a_pipe_shows_nothing() {
+    let remote = Remote::new();
+    let program = env!("CARGO_BIN_EXE_sandboxc");
+    let start = "run --name widgets --conversation new -- true";
+    let mut command = remote.command(&[]);
+    let env: Vec<_> = command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+    command = Command::new("script");
+    command.args(["-qec", &format!("{program} {start}"), "/dev/null"]).stdin(Stdio::null());
+    for (name, value) in env {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let shown = text(&command.output().unwrap().stdout);
+    assert!(shown.contains("Counting objects: 100%"), "{shown}");
+    remote.push(&[("README", "two\n")]);
+    let silent = remote.output(&start.split(' ').collect::<Vec<_>>());
+    let stderr = text(&silent.stderr);
+    assert!(stderr.starts_with("conversation ") && stderr.lines().count() == 1, "{stderr}");
+}

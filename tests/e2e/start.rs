@@ -1,6 +1,7 @@
 //! Sessions that stay for many commands: `start`, `exec`, `stop`.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -170,4 +171,39 @@ fn a_start_that_nobody_waits_for_any_more_leaves_nothing() {
     // Whether it was before the session existed or after, it ends.
     thread::sleep(Duration::from_secs(2));
     wait_until("the end of the start", || !runs(&sandbox, "gone"));
+}
+
+/// Hides the socket by which programs find the user's systemd. podman reaches it by the bus, for control groups.
+struct Hidden(PathBuf);
+
+impl Hidden {
+    fn systemd() -> Self {
+        let socket = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap()).join("systemd/private");
+        fs::rename(&socket, socket.with_extension("hidden")).unwrap();
+        Self(socket)
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        fs::rename(self.0.with_extension("hidden"), &self.0).unwrap();
+    }
+}
+
+#[test]
+fn without_systemd_the_keeper_is_a_process_of_its_own() {
+    let sandbox = Sandbox::alone();
+    let hidden = Hidden::systemd();
+    let session = start(&sandbox, &[]);
+    assert_eq!(text(&exec(&sandbox, &session, "echo inside").stdout), "inside\n");
+    drop(hidden);
+    let scope = format!("sandboxc-keeper-{session}.scope");
+    assert!(!text(&systemctl(&["list-units", "--all"]).stdout).contains(&scope));
+    assert!(runs(&sandbox, &session));
+    stop(&sandbox, &session);
+    assert!(!runs(&sandbox, &session));
+    // The twin: where there is a systemd, a scope holds the keeper.
+    let session = start(&sandbox, &[]);
+    assert!(text(&systemctl(&["list-units", "--all"]).stdout).contains(&format!("sandboxc-keeper-{session}.scope")));
+    stop(&sandbox, &session);
 }
