@@ -79,8 +79,10 @@ pub(in crate::cli) fn within(
     let store = Store::open(&context.state_home()?, name)?;
     let is_new = asked == "new";
     let which = if is_new { Which::New { scheduled: starting.scheduled } } else { Which::Id(asked) };
-    for old in store.expire_daily(&remote)? {
-        say(&format!("sandboxc: the conversation {} has expired", old.id));
+    // This start does not depend on it.
+    match store.expire_daily(&remote) {
+        Ok(old) => old.iter().for_each(|old| say(&format!("sandboxc: the conversation {} has expired", old.id))),
+        Err(error) => say(&format!("sandboxc: removing expired conversations: {error}")),
     }
     let mut held = store.begin(which, remote.max_concurrent, &say, &|| signals.check())?;
     let id = held.conversation.id.clone();

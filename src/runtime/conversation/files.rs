@@ -63,7 +63,10 @@ pub fn put(inbox: &Path, files: &[PathBuf]) -> Result<u64, RuntimeError> {
     let mut opened: Vec<(OsString, File)> = Vec::new();
     for path in files {
         let failed = || RuntimeError::io(format!("reading {}", path.display()));
-        let file = File::open(path).map_err(failed())?;
+        // A named pipe is refused below, instead of waiting for a writer.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(CWD, path, flags, Mode::empty()).map_err(|error| failed()(error.into()))?;
+        let file = File::from(file);
         let kind = file.metadata().map_err(failed())?.file_type();
         let name = path.file_name().filter(|_| kind.is_file()).ok_or_else(|| {
             RuntimeError::Host(format!(
@@ -99,8 +102,11 @@ pub fn take(outbox: &Path, to: &Path, most: u64) -> Result<TakenOut, RuntimeErro
     let from = open_own(outbox)?;
     let failed = || RuntimeError::io(format!("making {}", to.display()));
     std::fs::create_dir_all(to).map_err(failed())?;
-    let target = File::open(to).map_err(failed())?;
-    if std::fs::read_dir(to).map_err(failed())?.next().is_some() {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let target = openat(CWD, to, flags, Mode::empty()).map_err(|error| failed()(error.into()))?;
+    let names = Dir::read_from(&target).map_err(|error| failed()(error.into()))?.flatten();
+    let mut others = names.filter(|entry| ![c".", c".."].contains(&entry.file_name()));
+    if others.next().is_some() {
         return Err(RuntimeError::Host(format!(
             "{} is not empty: name a new directory, so that nothing of yours is mixed with the agent's files",
             to.display()

@@ -26,6 +26,8 @@ impl Store {
         let Some(lock) = self.lock(id)? else { return Ok(false) };
         let dir = self.dir(id);
         let gone = self.dir(&format!("{REMOVED}{id}"));
+        // What an earlier removal left.
+        remove_tree(&gone)?;
         match fs::rename(&dir, &gone) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(RuntimeError::Io(format!("removing {}", dir.display()), error));

@@ -18,6 +18,7 @@ mod places;
 mod ports;
 mod property;
 mod protect;
+mod remotes;
 mod replays;
 mod review;
 mod schedule;
