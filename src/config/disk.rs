@@ -229,6 +229,17 @@ impl Tree {
         Ok((what, bytes))
     }
 
+    /// Opens the file or directory at a path for reading.
+    pub fn open_object(&self, path: &Path) -> io::Result<(Seen, OwnedFd)> {
+        let object = self.beneath(path, READ | OFlags::NOFOLLOW)?;
+        Ok((seen(&object)?, object))
+    }
+
+    /// The descriptor of the opened directory itself.
+    pub fn raw(&self) -> i32 {
+        std::os::fd::AsRawFd::as_raw_fd(&self.root)
+    }
+
     /// Opens the directory at a path.
     pub fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
         self.beneath(path, READ | OFlags::DIRECTORY)

@@ -12,11 +12,13 @@ use std::time::SystemTime;
 mod live;
 mod mark;
 mod place;
+mod restore;
 mod rules;
 mod tracked;
 mod walk;
 
 pub use live::Watch;
+pub use restore::Kept;
 
 use mark::Mark;
 use walk::walk;

@@ -168,16 +168,34 @@ print('tried')";
     assert_eq!(protected(&sandbox), before);
 }
 
-/// What nothing can prevent where there are mount namespaces: it is seen, and the command is stopped.
+/// What nothing can prevent where there are mount namespaces: it is seen, the command is stopped, and the paths are put back.
 #[test]
-fn a_protected_path_that_is_moved_away_stops_the_command() {
+fn a_protected_path_that_is_moved_away_stops_the_command_and_comes_back() {
+    let remove = crate::namespaces::MOVE.replace(
+        "os.rename(name, name + \".moved\", src_dir_fd=at, dst_dir_fd=at)",
+        "os.rename(name, name + \".moved\", src_dir_fd=at, dst_dir_fd=at); name == \"config\" and os.unlink(name + \".moved\", dir_fd=at)",
+    );
+    assert!(remove.contains("os.unlink"));
     for identity in ["host-user", "root"] {
         let sandbox = nested(identity, "true");
         with_git(&sandbox);
-        let output = sandbox.run(&["sh", "-c", &format!("python3 -c '{}'; sleep 60", crate::namespaces::MOVE)]);
+        fs::write(sandbox.repo().join(".git/hooks/own"), "mine").unwrap();
+        let before = protected(&sandbox);
+        let attack =
+            format!("python3 -c '{remove}'; mkdir -p .git/hooks; echo theirs >.git/hooks/pre-commit; sleep 60");
+        let output = sandbox.run(&["sh", "-c", &attack]);
         let said = text(&output.stderr);
         assert_eq!(code(&output), 125, "{identity}: {} {said}", text(&output.stdout));
-        assert!(said.contains("ALARM: ") && said.contains("`.git/hooks` was removed or renamed"), "{said}");
+        for part in [
+            "ALARM: ",
+            "`.git/hooks` was removed or renamed",
+            "restored `.git/hooks`, which was at `.git/hooks.moved`",
+            "restored `.git/config`, which had been removed",
+            "restored `.sandboxc`, which was at `.sandboxc.moved`",
+        ] {
+            assert!(said.contains(part), "{identity}: {part}: {said}");
+        }
+        assert_eq!(protected(&sandbox), before, "{identity}");
     }
 }
 

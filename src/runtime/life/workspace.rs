@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use super::Tell;
 use crate::config::disk::Tree;
 use crate::config::{Resolved, Workspace};
-use crate::runtime::watch::{Before, Watch};
+use crate::runtime::watch::{Before, Kept, Watch};
 use crate::runtime::{RuntimeError, stand_in};
 
 /// How many changes are reported.
@@ -16,11 +16,14 @@ const CHANGES: usize = 40;
 pub(super) struct Watching {
     tree: Arc<Tree>,
     looking: JoinHandle<Result<(Before, Watch), RuntimeError>>,
+    /// The protected parts, if no mounts hold them.
+    kept: Kept,
 }
 
 /// The workspace while the command may be running.
 pub(super) struct Watched {
     tree: Arc<Tree>,
+    kept: Kept,
     before: Before,
     /// Alarms so far.
     pub(super) watch: Watch,
@@ -45,12 +48,13 @@ impl Watching {
         // Without a gate, or if user namespaces are permitted, the command can create a mount namespace in which
         // protected parts can be moved.
         let held = resolved.sandbox_enabled.value && !resolved.user_namespaces.value;
+        let kept = if held { Kept::default() } else { Kept::open(&tree, &workspace) };
         let inner = Arc::clone(&tree);
         let looking = thread::spawn(move || {
             let before = Before::look(&inner, &workspace);
             Watch::start(inner, &workspace, held).map(|watch| (before, watch))
         });
-        Ok(Self { tree, looking })
+        Ok(Self { tree, looking, kept })
     }
 
     /// Ends the watch of a session whose command never ran, and reports what it saw.
@@ -65,16 +69,20 @@ impl Watching {
         let looked = self.looking.join();
         let (before, watch) =
             looked.map_err(|_| RuntimeError::Host("internal: the scan of the workspace ended early".to_owned()))??;
-        Ok(Watched { tree: self.tree, before, watch })
+        Ok(Watched { tree: self.tree, kept: self.kept, before, watch })
     }
 }
 
 impl Watched {
-    /// Ends the watch and reports what it saw, and which changes by the command the host may execute later.
+    /// Ends the watch, restores protected parts, and reports what it saw, and which changes by the command the host may execute
+    /// later.
     pub(super) fn tell(self, tell: Tell<'_>) -> Told {
         let alarms = self.watch.finish();
         for alarm in &alarms {
             tell(&format!("ALARM: {alarm}"));
+        }
+        for line in self.kept.restore(&self.tree) {
+            tell(&line);
         }
         let report = self.before.report(&self.tree);
         if let Some(alarm) = &report.alarm {
