@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::conmon::Inside;
+use super::conmon::{Inside, family};
 use super::process::Process;
 
 /// How long a call that creates or removes something may continue. If it were killed, it would leave more behind.
@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How long podman may take to notice that what it executed has ended.
 const NOTICE: Duration = Duration::from_secs(2);
 
-/// Waits until no podman call of the session is left. Ends `exec` and `logs` immediately, and the others when they take
-/// too long.
+/// Waits until no podman call of the session is left. Ends `exec`, `logs` and builds immediately, and the others when they
+/// take too long.
 pub fn await_calls(empty_dir: &Path) {
     // Without the directory, nothing can have been started in it.
     let Ok(directory) = File::open(empty_dir) else { return };
@@ -30,8 +30,12 @@ pub fn await_calls(empty_dir: &Path) {
         let late = Instant::now() >= until;
         for call in calls {
             let verb = verb(&call.words());
-            if late || verb == b"exec" || verb == b"logs" {
-                call.signal(Signal::KILL);
+            // A build's steps are not in the session's containers, and podman would not end them any more.
+            let ends = if verb == b"build" { family(vec![call]) } else { vec![call] };
+            if late || [b"build".as_slice(), b"exec", b"logs"].contains(&verb.as_slice()) {
+                for process in &ends {
+                    process.signal(Signal::KILL);
+                }
             }
         }
         if late {

@@ -210,7 +210,7 @@ fn the_server_can_require_sandboxed_builds_of_those_who_type_them_too() {
 
 #[test]
 fn a_signal_ends_a_build_with_its_steps_and_leaves_nothing() {
-    for network in ["host", "sandboxed"] {
+    for (network, signal) in [("host", "TERM"), ("sandboxed", "TERM"), ("sandboxed", "KILL")] {
         let seconds = 10_000 + std::process::id() % 5_000;
         let step = format!("RUN echo begun; sleep {seconds}");
         let sandbox = with_containerfile(&format!(", build: {network}"), WITH_CA, &step);
@@ -227,8 +227,13 @@ fn a_signal_ends_a_build_with_its_steps_and_leaves_nothing() {
         };
         assert!(wait(true), "{network}: the step does not run");
         let pid = child.id().to_string();
-        assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        assert_eq!(child.wait().unwrap().code(), Some(143), "{network}");
+        assert!(std::process::Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        let ended = child.wait().unwrap();
+        assert_eq!(ended.code(), (signal == "TERM").then_some(143), "{network}");
+        if signal == "KILL" {
+            let swept = sandbox.command(&["gc"]).output().unwrap();
+            assert_eq!(code(&swept), 0, "{}", text(&swept.stderr));
+        }
         assert!(wait(false), "{network}: the step still runs");
     }
 }
