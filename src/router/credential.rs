@@ -16,6 +16,7 @@ mod tokens;
 
 use std::time::SystemTime;
 
+pub use self::surrogate::is_user_alone;
 pub use self::table::Table;
 pub use self::tokens::{Api, ApiAnswer, ApiRequest, Minter, NoTokens, Tokens};
 use super::clear::Replacer;

@@ -3,6 +3,7 @@
 use super::answer::Lost;
 use super::clear::Replacer;
 use super::client::{ClientConnection, Down, Up};
+use super::credential::is_user_alone;
 use super::entry::LogEntry;
 use super::exchange::{Exchange, Outcome};
 use super::h2;
@@ -62,13 +63,19 @@ pub(super) async fn handle(
 
 /// Responds with a refusal.
 pub(super) async fn refuse(refusal: &Refusal, request: &Request, entry: &mut LogEntry, down: &mut impl Down) -> End {
+    // For a URL with a user, curl sends the user alone before git asks its helper, which it only does after a 401.
+    let asks = refusal.reason == Reason::ForeignCredential
+        && super::message::values(&request.headers, "authorization").any(is_user_alone);
+    let asking = asks.then(|| Refusal { status: 401, refused: None, ..refusal.clone() });
+    let refusal = asking.as_ref().unwrap_or(refusal);
     entry.refused(refusal);
     let (kind, body) = match &refusal.refused {
         Some(refused) => (refused.content_type, refused.body.clone()),
         None => ("application/json", refusal::json(&entry.about(&refusal.said))),
     };
     let length = Length::Known(u64::try_from(body.len()).unwrap_or(0));
-    let headers = vec![(b"Content-Type".to_vec(), kind.as_bytes().to_vec())];
+    let mut headers = vec![(b"Content-Type".to_vec(), kind.as_bytes().to_vec())];
+    headers.extend(asks.then(|| (b"WWW-Authenticate".to_vec(), b"Basic realm=\"sandboxc\"".to_vec())));
     let (status, bodiless) = (refusal.status, request.method == "HEAD");
     let reason = http::StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason()).unwrap_or_default();
     let answer = Answer { status, reason: reason.as_bytes().to_vec(), headers, length, bodiless };

@@ -155,7 +155,7 @@ fn git_asks_for_the_token_by_itself_or_through_gh_and_only_where_it_is_for() {
         "export HOME=/tmp GIT_TERMINAL_PROMPT=0; git config --global user.name a; git config --global user.email a@example.com
          git clone -q $U/git/r.git one; cd one; git commit -q --allow-empty -m one; git push -q origin HEAD:main
          git config credential.helper; git config --local --get-regexp credential && exit 1; cd ..
-         git clone -q $U/git/r.git two; git -C two log --format=%s
+         git clone -q https://somebody@$W/git/r.git two; git -C two log --format=%s
          export GH_HOST=api.example.com GH_CONFIG_DIR=/tmp/gh
          GH_ENTERPRISE_TOKEN=$TOKEN git -c credential.helper= -c 'credential.helper=!gh auth git-credential' clone -q $U/git/r.git three
          git -C three log --format=%s

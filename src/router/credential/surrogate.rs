@@ -131,6 +131,12 @@ fn basic(value: &[u8]) -> Option<Vec<u8>> {
     GeneralPurpose::new(&ALPHABET, LENIENT).decode(standard).ok()
 }
 
+/// Whether a header's value is Basic with a user and an empty password.
+pub fn is_user_alone(value: &[u8]) -> bool {
+    basic(value)
+        .is_some_and(|plain| plain.len() > 1 && plain.iter().position(|byte| *byte == b':') == Some(plain.len() - 1))
+}
+
 /// The scheme, if any, and the token of a header's value; `None` if it has another format.
 fn split(value: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');

@@ -42,3 +42,12 @@ proptest! {
         prop_assert_eq!(decode(&all), all);
     }
 }
+
+#[test]
+fn a_user_without_a_password_is_recognized() {
+    let header = |plain: &str| format!("Basic {}", BASE64_STANDARD.encode(plain)).into_bytes();
+    for (plain, alone) in [("me:", true), ("me:x", false), (":", false), ("me::", false), ("me", false)] {
+        assert_eq!(is_user_alone(&header(plain)), alone, "{plain}");
+    }
+    assert!(!is_user_alone(b"Bearer bWU6"));
+}
