@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::grant::protected_part;
 use super::{Grant, GrantKind, Plan};
-use crate::config::{Protected, Resolved, ResourceLimits};
+use crate::config::{BuildNetwork, Protected, Resolved, ResourceLimits};
 use crate::policy::{Affected, Change, Effect, Policy, compare};
 use crate::source::{Place, Sourced};
 
@@ -52,6 +52,7 @@ pub fn diff(old: Side<'_>, new: Side<'_>) -> Vec<Difference> {
     grants(old, new, &mut all);
     protection(old.resolved, new.resolved, &mut all);
     limits(&old.resolved.limits, &new.resolved.limits, &mut all);
+    builds(old.resolved, new.resolved, &mut all);
     values(old.resolved, new.resolved, &mut all);
     all.into_iter().collect()
 }
@@ -182,6 +183,21 @@ fn limits(old: &ResourceLimits, new: &ResourceLimits, all: &mut BTreeSet<Differe
         let from = new.as_ref().or(old.as_ref()).map(|limit| limit.from.clone());
         all.insert(Difference { direction, about: "limit".to_owned(), what, from });
     }
+}
+
+/// Where nobody decides, the host's network is that of a commit, which a working tree may become.
+fn builds(old: &Resolved, new: &Resolved, all: &mut BTreeSet<Difference>) {
+    let recipes = old.image.value.recipe().zip(new.image.value.recipe());
+    let Some((old, new)) = recipes.map(|(old, new)| (old.network.as_ref(), new.network.as_ref())) else { return };
+    let on_host = |network: Option<&Sourced<BuildNetwork>>| network.is_none_or(|n| n.value == BuildNetwork::Host);
+    let direction = match (on_host(old), on_host(new)) {
+        (false, true) => Direction::Wider,
+        (true, false) => Direction::Narrower,
+        _ => return,
+    };
+    let what = "the steps of its build reach everything that the host can".to_owned();
+    let from = new.or(old).map(|network| network.from.clone());
+    all.insert(Difference { direction, about: "image".to_owned(), what, from });
 }
 
 /// What runs, and the values of variables that both have.

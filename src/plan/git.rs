@@ -74,8 +74,19 @@ mod tests {
     fn the_most_specific_scope_answers_first_and_only_for_what_git_sends() {
         let mut limited = credential("A", &["git.example.com"], &["authorization"]);
         limited.paths = Some(Vec::new());
+        let app = Credential {
+            kind: CredentialKind::GithubApp {
+                base_url: "https://api.github.com".to_owned(),
+                app_id: "1".to_owned(),
+                installation_id: 1,
+                repositories: None,
+                permissions: None,
+            },
+            ..credential("APP", &["github.com"], &[])
+        };
         let policy = Policy {
             credentials: vec![
+                app,
                 limited,
                 credential("B", &[".example.com", "git.example.com"], &["authorization"]),
                 credential("C", &["*.deep.example.com"], &["authorization", "x-api-key"]),
@@ -84,8 +95,13 @@ mod tests {
             ..Policy::default()
         };
         let all: Vec<String> = answers(&policy).iter().map(|(pattern, name)| format!("{pattern} {name}")).collect();
-        let expected =
-            ["git.example.com B", "git.example.com A", "*.deep.example.com C", "example.com|*.example.com B"];
+        let expected = [
+            "git.example.com B",
+            "github.com APP",
+            "git.example.com A",
+            "*.deep.example.com C",
+            "example.com|*.example.com B",
+        ];
         assert_eq!(all, expected);
     }
 

@@ -1,5 +1,6 @@
 //! Images from repos, and sandboxc's own.
 
+use crate::conversations::Remote;
 use crate::harness::{SERVER, Sandbox, code, podman, router_image, text};
 
 #[test]
@@ -236,6 +237,20 @@ fn a_signal_ends_a_build_with_its_steps_and_leaves_nothing() {
         }
         assert!(wait(false), "{network}: the step still runs");
     }
+}
+
+#[test]
+fn a_conversation_builds_the_image_of_its_branch_whatever_its_agent_writes() {
+    let remote = Remote::with("", "version: 1\nimage: {containerfile: Containerfile}\n");
+    let file =
+        format!("FROM localhost/sandboxc-base-agent:test\n# {}\nCOPY from /from\n", remote.sandbox.repo().display());
+    remote.push(&[(".sandboxc/Containerfile", &file), (".sandboxc/from", "reviewed\n")]);
+    let output = remote.run("new", "cat /from; rm -rf .sandboxc; git -C . rev-parse HEAD >/dev/null");
+    assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "reviewed\n"), "{}", text(&output.stderr));
+    let listed = remote.output(&["image", "ls", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let images = listed["images"].as_array().unwrap().iter();
+    assert_eq!(images.filter(|image| image["repo"] == "widgets").count(), 1, "{listed}");
 }
 
 #[test]

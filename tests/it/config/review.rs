@@ -203,6 +203,30 @@ fn a_short_name_of_two_refs_is_refused_and_the_full_name_works() {
 }
 
 #[test]
+fn a_build_that_leaves_the_sandbox_is_wider() {
+    let world = World::new();
+    let config = |build: &str| format!("version: 1\nimage: {{containerfile: Containerfile{build}}}\n");
+    world.repo(&config(", build: sandboxed"));
+    fs::write(world.root().join("w/.sandboxc/Containerfile"), "FROM docker.io/library/debian\n").unwrap();
+    git(&world, &["init", "--quiet", "--initial-branch=main"]);
+    git(&world, &["add", "."]);
+    git(&world, &["commit", "--quiet", "-m", "image"]);
+    let words = "the steps of its build reach everything that the host can";
+    // Without the key, that is how the files would be built once they are committed.
+    for build in [", build: host", ""] {
+        world.repo(&config(build));
+        let (code, out, _) = run(&world, &["diff", "main", "--fail-on-wider"]);
+        assert!(code == Some(1) && out.contains(words), "{build}: {out}");
+    }
+    // The server's word is the last one.
+    world.server("version: 1\ndefaults: {image_build: sandboxed}\n");
+    assert_eq!(run(&world, &["diff", "main", "--fail-on-wider"]).0, Some(0));
+    world.repo(&config(", build: sandboxed, max_age: 1d"));
+    let (code, out, _) = run(&world, &["diff", "main", "--fail-on-wider"]);
+    assert!(code == Some(0) && !out.contains(words), "{out}");
+}
+
+#[test]
 fn an_image_is_named_after_every_file_that_its_build_can_use_in_a_commit_as_in_the_working_tree() {
     let world = World::new();
     world.repo("version: 1\nimage: {containerfile: Containerfile}\n");
