@@ -21,6 +21,7 @@ pub mod host;
 pub mod image;
 pub mod image_build;
 pub mod image_store;
+pub mod installed;
 pub mod keeper;
 pub mod keys;
 pub mod life;

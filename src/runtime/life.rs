@@ -13,6 +13,7 @@ use thiserror::Error;
 use super::fault::point;
 use super::gc::{self, Leftovers};
 use super::image_build::Surroundings;
+use super::installed;
 use super::materials;
 use super::nested;
 use super::output::{Inside, Rotating};
@@ -172,7 +173,7 @@ fn run_in(
     let podman = Podman::new(state.empty_dir())?;
     let version = match order.version {
         Some(version) => version,
-        None => podman.heeding(signals).version()?,
+        None => installed::version(&podman.heeding(signals), registry)?,
     };
     let given = give(resolved, values, state)?;
     state.make_handover()?;

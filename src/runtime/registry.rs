@@ -20,6 +20,7 @@ use super::RuntimeError;
 use super::lock::{Lock, Wait};
 use super::signals::Signals;
 
+mod notes;
 mod record;
 
 pub use record::{Changeable, Entrance, Record, Stage};
