@@ -1,5 +1,6 @@
 //! Units that bring images.
 
+use sandboxc::config::{BuildNetwork, ImageSource};
 use sandboxc::emit::{File, PodmanVersion};
 use sandboxc::source::Sourced;
 
@@ -37,6 +38,15 @@ fn the_repos_image_is_built_from_the_reviewed_copy_and_only_where_it_is_missing(
     let copies = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
     assert!(!copies.iter().any(|file| has_kind(file, ".build") || file.path.contains("/image/")));
     assert_eq!(image(&copies), ["localhost/sandboxc-repo:0123456789ab", "never"]);
+    // systemd would build on the host's network what has to be built in a sandbox.
+    for (network, units) in [(BuildNetwork::Sandboxed, 0), (BuildNetwork::Host, 1)] {
+        resolved.image = from_containerfile("FROM localhost/base:1\nRUN true\n");
+        if let ImageSource::Containerfile { recipe, .. } = &mut resolved.image.value {
+            recipe.network = Some(Sourced::built_in(network));
+        }
+        let files = files(&resolved, &["true"], PodmanVersion::FLOOR).unwrap();
+        assert_eq!(files.iter().filter(|file| has_kind(file, ".build")).count(), units, "{network:?}");
+    }
 }
 
 #[test]
