@@ -173,7 +173,7 @@ fn build_sandboxed(
     // What it was refused explains a failure.
     let said = RefCell::new(Vec::new());
     let keep = |line: &str| match tell {
-        Some(tell) => tell(line),
+        Some(tell) => tell(&format!("sandboxc: {line}")),
         None => said.borrow_mut().push(line.to_owned()),
     };
     let built = life::live(&order, &keep, &mut Report::begin());
