@@ -86,8 +86,8 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<u8, Failure> {
         (None, None) => connection.clone(),
         (None, Some(path)) => policy.decide_request(host, port, &HttpRequest { method, target: path }),
     };
-    let git = git.as_ref();
-    let asked = Asked { target: &target, method, git, connection: &connection, decision: &decision, policy };
+    let (git, nested) = (git.as_ref(), resolved.nested.is_some());
+    let asked = Asked { target: &target, method, git, connection: &connection, decision: &decision, policy, nested };
     if args.json {
         print(&asked.json())?;
     } else {
@@ -104,6 +104,8 @@ struct Asked<'a> {
     connection: &'a Decision,
     decision: &'a Decision,
     policy: &'a Policy,
+    /// Whether there may be containers inside.
+    nested: bool,
 }
 
 impl Asked<'_> {
@@ -185,6 +187,14 @@ impl Asked<'_> {
                 true => "body   must be a push of refs that the rule permits; ask with --git push REPO REF\n",
                 false => "body   must be a GraphQL operation that the rule permits\n",
             });
+        }
+        // The forwarder listens on the host's own loopback address. Ports below 1024 are refused to containers in any case.
+        let taken = self.nested && decision.verdict == Verdict::Allow && target.port >= 1024;
+        if taken {
+            let port = target.port;
+            text.push_str(&format!(
+                "nested a container inside cannot listen on 0.0.0.0:{port}, which the forwarder has in part; on 127.0.0.1:{port} it can\n"
+            ));
         }
         if !self.hint().is_empty() {
             text.push_str(&format!("hint   {}\n", self.hint()));

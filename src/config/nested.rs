@@ -8,27 +8,24 @@ use crate::source::{Located, SourceMap, Sourced};
 
 pub(super) const NESTED: Keys = Keys {
     what: "`nested_containers`",
-    known: &["networks"],
-    elsewhere: &[
-        (
-            "docker_socket",
-            "not supported yet; inside, start `podman system service -t 0 unix:///tmp/docker.sock &` and set DOCKER_HOST",
-        ),
-        ("enabled", "write `nested_containers: true`"),
-    ],
+    known: &["networks", "docker_socket"],
+    elsewhere: &[("enabled", "write `nested_containers: true`")],
 };
 
 /// Reads the key of the repo file; `None` if it is off.
 pub(super) fn read(node: &Node, d: &mut Diagnostics) -> Option<Located<Nested>> {
-    let networks = match &node.kind {
+    let nested = match &node.kind {
         Kind::Map(_) => {
             let map = fields(node, &NESTED, d);
-            map.get("networks").and_then(|n| read::boolean(n, "`networks`", d)).is_some_and(|l| l.value)
+            let mut is_on = |key: &str| {
+                map.get(key).and_then(|n| read::boolean(n, &format!("`{key}`"), d)).is_some_and(|l| l.value)
+            };
+            Nested { networks: is_on("networks"), docker_socket: is_on("docker_socket") }
         }
         _ if !read::boolean(node, "`nested_containers`", d)?.value => return None,
-        _ => false,
+        _ => Nested::default(),
     };
-    Some(Located::new(Nested { networks }, node.span))
+    Some(Located::new(nested, node.span))
 }
 
 /// What else decides about them.

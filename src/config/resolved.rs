@@ -220,10 +220,12 @@ pub struct ResourceLimits {
 }
 
 /// Containers inside the sandbox, by a podman inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Nested {
     /// Whether they may have network namespaces of their own, with `/dev/net/tun`.
     pub networks: bool,
+    /// Whether docker's tools reach podman inside through a socket.
+    pub docker_socket: bool,
 }
 
 /// The input of the plan.

@@ -5,17 +5,13 @@ use std::path::Path;
 
 use super::File;
 use crate::config::Nested;
-use crate::plan::pod::{Container, EnvValue};
+use crate::plan::pod::{Container, EnvValue, NESTED_AT};
 use crate::plan::{Part, Plan, trust};
-
-/// What podman inside keeps for this session alone: containers, volumes, networks, secrets, and what it knows of them. It is in the
-/// container's own file system, which ends with the session. Two sessions that share it would end each other's containers.
-const SESSION: &str = "/var/tmp/sandboxc-nested";
 
 /// The files, if there may be containers inside.
 pub(super) fn files(plan: &Plan) -> Vec<File> {
-    // What networks need is a device and the gate's consent.
-    let Some(Nested { networks: _ }) = plan.nested else { return Vec::new() };
+    // Networks need a device and the gate's consent, and the socket a process.
+    let Some(Nested { networks: _, docker_socket: _ }) = plan.nested else { return Vec::new() };
     let agent = &plan.agent.main;
     vec![
         File::new("agent/containers.conf", containers_conf(plan, agent)),
@@ -25,7 +21,8 @@ pub(super) fn files(plan: &Plan) -> Vec<File> {
 }
 
 /// Containers share the pod's network, so that the same names and rules apply, and its host name, which they may not change.
-/// Without systemd and control groups of their own, they run in the agent's.
+/// Without systemd and control groups of their own, they run in the agent's. Two sessions that share one list of containers
+/// end each other's.
 fn containers_conf(plan: &Plan, agent: &Container) -> String {
     let mut text =
         "[containers]\nnetns = \"host\"\nutsns = \"host\"\ncgroups = \"disabled\"\nlog_driver = \"k8s-file\"\n\
@@ -49,8 +46,8 @@ fn containers_conf(plan: &Plan, agent: &Container) -> String {
     let _ = write!(
         text,
         "[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n\
-         static_dir = \"{SESSION}/libpod\"\nvolume_path = \"{SESSION}/volumes\"\n\
-         [network]\nnetwork_config_dir = \"{SESSION}/networks\"\n[secrets.opts]\npath = \"{SESSION}/secrets\"\n"
+         static_dir = \"{NESTED_AT}/libpod\"\nvolume_path = \"{NESTED_AT}/volumes\"\n\
+         [network]\nnetwork_config_dir = \"{NESTED_AT}/networks\"\n[secrets.opts]\npath = \"{NESTED_AT}/secrets\"\n"
     );
     text
 }
@@ -62,7 +59,7 @@ fn storage_conf(agent: &Container) -> String {
     // podman as a user other than root reads only the second name (5.4), and warns if there are both (5.8).
     let key = if agent.user == 0 { "graphroot" } else { "rootless_storage_path" };
     format!(
-        "[storage]\ndriver = \"overlay\"\nrunroot = \"{SESSION}/run\"\n{key} = {}\n",
+        "[storage]\ndriver = \"overlay\"\nrunroot = \"{NESTED_AT}/run\"\n{key} = {}\n",
         quoted(&[images.display().to_string()])
     )
 }

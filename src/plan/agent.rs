@@ -9,6 +9,7 @@ use crate::config::{ExtraMount, Identity, ImageSource, Resolved, ResourceLimits,
 use crate::source::{Place, Sourced};
 
 use super::git;
+use super::pod::DOCKER_SOCKET;
 use super::trust;
 
 /// Where podman inside finds its `storage.conf`, for which it has no directory of additional files.
@@ -76,6 +77,9 @@ pub(super) fn agent(resolved: &Resolved, command: &Command, own_roots: bool) -> 
     }
     if let Some(nested) = &resolved.nested {
         default("CONTAINERS_STORAGE_CONF", NESTED_STORAGE, nested.from.clone());
+        if nested.value.docker_socket {
+            default("DOCKER_HOST", &format!("unix://{DOCKER_SOCKET}"), nested.from.clone());
+        }
     }
     if own_roots {
         for (name, value) in trust::variables(resolved.identity.value) {

@@ -110,8 +110,9 @@ pub(super) fn grants(resolved: &Resolved, agent: &Agent) -> Vec<Grant> {
 pub fn nested_containers(nested: Nested) -> String {
     let networks =
         if nested.networks { "user, mount and network namespaces, /dev/net/tun" } else { "user and mount namespaces" };
+    let socket = if nested.docker_socket { "; docker's API inside" } else { "" };
     format!(
-        "nested containers: {networks}; /proc is unmasked; protected paths are watched, but not mounted over; a kernel bug there is a way out"
+        "nested containers: {networks}{socket}; /proc is unmasked; protected paths are watched, but not mounted over; a kernel bug there is a way out"
     )
 }
 

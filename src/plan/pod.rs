@@ -26,6 +26,16 @@ pub const FILES_AT: &str = "/etc/sandboxc";
 /// Where the handover is in router and forwarder; the program knows it.
 pub const HANDOVER_AT: &str = "/run/handover";
 
+/// What podman inside keeps for this session alone. It is in the container's own file system, which ends with the session.
+pub const NESTED_AT: &str = "/var/tmp/sandboxc-nested";
+
+/// Where podman inside serves docker's API.
+pub const DOCKER_SOCKET: &str = "/var/tmp/sandboxc-nested/docker.sock";
+
+/// A shell line that serves docker's API until the container ends.
+pub const SERVE_DOCKER: &str = "mkdir -p /var/tmp/sandboxc-nested && \
+     exec podman system service --time=0 unix:///var/tmp/sandboxc-nested/docker.sock >/dev/null 2>&1 </dev/null";
+
 /// What the forwarder of a held agent prints once its gate has passed.
 pub const GATE_PASSED: &str = "gate: passed";
 

@@ -224,6 +224,8 @@ fn run_in(
                 let watched = watching.take().map(Watching::ready).transpose();
                 let watched = watched.inspect_err(|_| take_down(&running, state, false))?;
                 nested::remove_left(&podman.heeding(signals), &plan, &started.agent);
+                nested::serve_docker(&podman.heeding(signals), &plan, &started.agent, signals)
+                    .inspect_err(|_| take_down(&running, state, false))?;
                 let code = execute(order, tell, &started, signals, (log, watched.as_ref()), report);
                 let told = watched.map(|watched| watched.tell(tell)).unwrap_or_default();
                 let alarmed = !told.alarms.is_empty();

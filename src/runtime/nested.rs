@@ -2,14 +2,17 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::podman::Podman;
+use super::signals::Signals;
 use super::{RuntimeError, programs};
 use crate::config::{ImageSource, Nested};
 use crate::plan::Plan;
-use crate::plan::pod::Source;
+use crate::plan::pod::{DOCKER_SOCKET, SERVE_DOCKER, Source};
 use crate::router::gate::{NO_NSDELEGATE, has_nsdelegate};
 
 /// How to keep the limits of a command that may create user namespaces. systemd mounts cgroup file systems this way.
@@ -30,6 +33,10 @@ const LARGEST: u64 = 4 << 20;
 /// How many containers are removed at one start.
 const MOST: usize = 500;
 
+/// How long podman inside may take until it serves docker's API, and how often to look.
+const SERVICE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Whether the option is set on this host.
 pub fn host_has_nsdelegate() -> bool {
     fs::read_to_string("/proc/self/mountinfo").is_ok_and(|table| has_nsdelegate(&table))
@@ -45,7 +52,7 @@ pub fn check_host(plan: &Plan) -> Result<(), RuntimeError> {
 
 /// Refuses an image in which podman cannot start containers. Nothing has run in the agent's container yet.
 pub fn check_image(plan: &Plan, container: &str) -> Result<(), RuntimeError> {
-    let Some(Nested { networks }) = plan.nested else { return Ok(()) };
+    let Some(Nested { networks, docker_socket: _ }) = plan.nested else { return Ok(()) };
     let more: &[&str] = if networks { &FOR_NETWORKS } else { &[] };
     let all: Vec<&str> = PROGRAMS.iter().chain(more).copied().collect();
     let missing = programs::missing(container, &all, &HELPERS);
@@ -85,6 +92,24 @@ pub fn remove_left(podman: &Podman, plan: &Plan, container: &str) {
     let mut args = vec!["exec", "--privileged=false", container, "podman", "rm", "--force", "--time=0"];
     args.extend(left.iter().map(String::as_str));
     let _ = podman.output(&args, None);
+}
+
+/// Lets podman inside serve docker's API, and waits until it does.
+pub fn serve_docker(podman: &Podman, plan: &Plan, container: &str, signals: &Signals) -> Result<(), RuntimeError> {
+    if !plan.nested.is_some_and(|nested| nested.docker_socket) {
+        return Ok(());
+    }
+    let what = "starting `podman system service` inside";
+    podman.call(what, &["exec", "--detach", "--privileged=false", container, "/bin/sh", "-c", SERVE_DOCKER], None)?;
+    let until = Instant::now() + SERVICE;
+    while !programs::missing(container, &[DOCKER_SOCKET], &[]).is_empty() {
+        signals.check()?;
+        if Instant::now() >= until {
+            return Err(RuntimeError::Host(format!("{what}: it did not start within {} s", SERVICE.as_secs())));
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// The ids in the list, which the command of an earlier session may have written.

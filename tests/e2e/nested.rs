@@ -35,6 +35,12 @@ pub fn nested_command(identity: &str, command: &str) -> Sandbox {
     )
 }
 
+fn nested_docker(command: &str) -> Sandbox {
+    let command = serde_json::to_string(&["sh", "-c", command]).unwrap();
+    let repo = format!("version: 1\nnested_containers: {{docker_socket: true}}\ncommand: {command}\n");
+    nested_on(&repo, &SERVER.replace("  extra_ca: /srv/internet/ca.pem\n", ""))
+}
+
 fn nested_with(repo: &str) -> Sandbox {
     nested_on(repo, SERVER)
 }
@@ -248,4 +254,44 @@ fn what_ended_sessions_left_is_removed_and_what_living_ones_stand_on_is_not() {
         drop(live);
         assert_eq!(sandbox.sh("podman ps -aq --external | wc -l; podman images -q localhost/tiny | wc -l"), "0\n1\n");
     }
+}
+
+#[test]
+fn dockers_tools_work_through_the_socket_of_podman_inside() {
+    let script = with_tiny(
+        "docker version --format '{{.Server.Os}}'
+        docker run --rm localhost/tiny:1 echo ran
+        docker run -d --name one localhost/tiny:1 sleep 300 >/dev/null; docker exec one echo executed; docker logs one; docker rm -f one
+        printf 'FROM localhost/tiny:1\\nRUN echo built >/b\\n' >/tmp/Dockerfile; docker build -q -t localhost/b:1 -f /tmp/Dockerfile /tmp >/dev/null 2>&1
+        docker run --rm localhost/b:1 cat /b
+        mkdir -p /tmp/c; cd /tmp/c; printf 'services:\\n  a: {image: localhost/tiny:1, network_mode: host, command: [sleep, \"300\"]}\\n' >compose.yaml
+        docker-compose up -d >/dev/null 2>&1; docker-compose ps --services; docker-compose down >/dev/null 2>&1
+        ls /var/run/docker.sock /run/docker.sock 2>/dev/null || echo none",
+    );
+    let expected = "linux\nran\nexecuted\none\nbuilt\na\nnone\n";
+    for identity in IDENTITIES {
+        let output = nested(identity, "{docker_socket: true}").run(&["sh", "-c", &script]);
+        assert_eq!(text(&output.stdout), expected, "{identity}: {}", text(&output.stderr));
+        assert_eq!(code(&output), 0, "{identity}");
+    }
+    let command = with_tiny("docker run --rm localhost/tiny:1 echo ran >out.txt");
+    let sandbox = nested_docker(&command);
+    let output = sandbox.command(&["compile", "--target", "script", "--session", "nest-docker"]).output().unwrap();
+    std::fs::write(sandbox.scratch("run.sh"), &output.stdout).unwrap();
+    let output = Command::new("sh").arg(sandbox.scratch("run.sh")).stdin(std::process::Stdio::null()).output().unwrap();
+    let said = std::fs::read_to_string(sandbox.repo().join("out.txt")).unwrap_or_default();
+    assert_eq!(said, "ran\n", "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn explain_says_which_ports_containers_inside_cannot_have() {
+    let sandbox = nested("host-user", "true");
+    let explained = |target: &str| text(&sandbox.command(&["explain", target]).output().unwrap().stdout);
+    assert!(explained("db.example.net:5432").contains("cannot listen on 0.0.0.0:5432"));
+    assert!(!explained("https://sub.example.org/").contains("cannot listen"));
+    let listen = "import socket
+for host in ('127.0.0.1', '0.0.0.0'):
+    try: socket.create_server((host, 5432)).close(); print('listens')
+    except OSError as error: print(error.errno)";
+    assert_eq!(sandbox.python(listen), "listens\n98\n");
 }

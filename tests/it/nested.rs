@@ -13,7 +13,7 @@ fn nested(identity: Identity, networks: bool) -> Resolved {
     let from = at("sandbox.yaml", 3);
     Resolved {
         identity: Sourced::built_in(identity),
-        nested: Some(Sourced::new(Nested { networks }, from.clone())),
+        nested: Some(Sourced::new(Nested { networks, docker_socket: false }, from.clone())),
         user_namespaces: Sourced::new(true, from),
         ..resolved()
     }
@@ -119,4 +119,19 @@ fn turning_it_on_is_wider_and_networks_are_wider_still() {
     assert!(has(&directions(&on, &more), Direction::Wider));
     assert!(has(&directions(&on, &off), Direction::Narrower));
     assert!(directions(&on, &on).is_empty());
+}
+
+#[test]
+fn docker_gets_a_variable_and_a_service_before_the_command() {
+    let mut config = nested(Identity::HostUser, false);
+    let plan = plan_of(&config, &["docker", "ps"]);
+    assert!(plan.agent.main.argv == ["docker", "ps"] && !plan.agent.main.env.contains_key("DOCKER_HOST"));
+    config.nested.as_mut().unwrap().value.docker_socket = true;
+    for plan in [plan_of(&config, &["docker", "ps"]), units_of(&config, &["docker", "ps"])] {
+        let argv = &plan.agent.main.argv;
+        assert_eq!(argv[argv.len() - 3..], ["sh", "docker", "ps"]);
+        let line = &argv[argv.len() - 4];
+        assert!(line.contains("podman system service --time=0 unix:///var/tmp/sandboxc-nested/docker.sock"), "{line}");
+        assert!(plan.agent.main.env.contains_key("DOCKER_HOST"));
+    }
 }

@@ -45,4 +45,5 @@ pub(super) enum NestedContainers {
 #[schemars(deny_unknown_fields)]
 pub(super) struct Nested {
     networks: Option<bool>,
+    docker_socket: Option<bool>,
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::mounts::{PLAIN, agent_mounts, material, ours};
 use super::{
     Attachment, Ceiling, Container, Device, Dns, EnvValue, FILES_AT, FileSet, HANDOVER_AT, Handover, Label,
-    MaterialSet, Mount, NetworkKind, Pod, Proc, Pull, Role, Seccomp, Source,
+    MaterialSet, Mount, NetworkKind, Pod, Proc, Pull, Role, SERVE_DOCKER, Seccomp, Source,
 };
 use crate::config::{Identity, ImageSource, Resolved, ResourceLimits, Selinux};
 use crate::plan::agent::Agent;
@@ -70,6 +70,10 @@ const ROUTER_CEILING: Ceiling = Ceiling { memory: 512 << 20, cpus: 2, pids: 256 
 
 /// The limits of gate and forwarder.
 const HELPER_CEILING: Ceiling = Ceiling { memory: 256 << 20, cpus: 1, pids: 64 };
+
+/// A shell line that waits until podman inside serves docker's API.
+const AWAIT_DOCKER: &str = "i=0; while [ ! -S /var/tmp/sandboxc-nested/docker.sock ]; do i=$((i+1)); \
+                            [ $i -lt 300 ] || { echo 'podman system service did not start' >&2; exit 125; }; sleep 0.1; done;";
 
 /// Modes of the program, which is all that its image contains. A gate at the head of a forwarder needs an additional
 /// capability, which the forwarder drops before it reports that the gate has passed.
@@ -299,12 +303,17 @@ impl Maker<'_> {
     /// A shell in the image exports plain secrets that a service has written into a directory.
     fn argv(&self) -> Vec<String> {
         let Command::Run(command) = &self.agent.command else { return words(&[INIT, "-P"]) };
-        if !self.by_systemd {
-            return command.clone();
+        let mut argv = Vec::new();
+        if self.by_systemd {
+            argv.extend(words(&EXECUTE));
+            if self.has(Part::Secrets) {
+                argv.extend(trust::with_secrets());
+            }
         }
-        let mut argv = words(&EXECUTE);
-        if self.has(Part::Secrets) {
-            argv.extend(trust::with_secrets());
+        if self.resolved.nested.as_ref().is_some_and(|nested| nested.value.docker_socket) {
+            argv.extend(words(&["/bin/sh", "-c"]));
+            argv.push(format!("( {SERVE_DOCKER} ) & {AWAIT_DOCKER} exec \"$@\""));
+            argv.push("sh".to_owned());
         }
         argv.extend_from_slice(command);
         argv
