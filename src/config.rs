@@ -59,6 +59,7 @@ mod secret;
 mod server;
 mod suggest;
 mod tags;
+mod tamper;
 mod target;
 mod value;
 mod vars;

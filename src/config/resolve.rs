@@ -23,7 +23,7 @@ use super::protect::{self, By};
 use super::recipe::BuildNetwork;
 use super::remote::RemoteWish;
 use super::repo::{ImageWish, RepoFile};
-use super::resolved::{Identity, ImageSource, Nested, Resolved, Selinux};
+use super::resolved::{Identity, ImageSource, Nested, OnTamper, Resolved, Selinux};
 use super::server::{Part, Repo, ServerFile};
 use super::suggest::nearest;
 use super::vault;
@@ -108,6 +108,11 @@ impl Server {
     /// Which network builds use, if it says.
     pub(super) fn image_build(&self) -> Option<&Located<BuildNetwork>> {
         self.entry.image_build.as_ref().or(self.file.defaults.image_build.as_ref())
+    }
+
+    /// What happens when the command changes what it must not.
+    fn on_tamper(&self) -> OnTamper {
+        self.entry.on_tamper.as_ref().or(self.file.defaults.on_tamper.as_ref()).map(|l| l.value).unwrap_or_default()
     }
 
     /// When the sandbox starts.
@@ -247,6 +252,7 @@ pub(super) fn resolve(parts: Parts<'_>, d: &mut Diagnostics) -> Option<Resolved>
         let named = repo.protect.iter().chain(&server.entry.protect).map(|path| (By::Name, path));
         let asked = named.chain(server.file.defaults.protect.iter().map(|path| (By::Defaults, path)));
         protect::protect(&ground, workspace, asked, d);
+        workspace.on_tamper = server.on_tamper();
         protect::conflicts(&repo, workspace, &mounts, d);
         if ground.owner.is_none() {
             git::lint(&ground, workspace, &mounts, d);

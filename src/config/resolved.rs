@@ -102,6 +102,16 @@ fn uses_context(text: &str) -> bool {
     })
 }
 
+/// What happens when a watched name changes while the command runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnTamper {
+    /// The command is stopped.
+    #[default]
+    Stop,
+    /// It is reported at the end.
+    Report,
+}
+
 /// The workspace: the only directory of the host that the agent sees by default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Workspace {
@@ -120,6 +130,9 @@ pub struct Workspace {
     /// Repositories that git on the host finds from the workspace on.
     #[serde(skip)]
     pub repositories: Vec<Repository>,
+    /// What happens when the command changes what it must not.
+    #[serde(skip)]
+    pub on_tamper: OnTamper,
     /// Where in the workspace a command of `run` and `agent` starts, relative.
     #[serde(skip)]
     pub start: PathBuf,
@@ -173,7 +186,17 @@ impl Workspace {
     /// A writable workspace that has not been examined yet.
     pub fn new(source: PathBuf, target: PathBuf, from: Place) -> Self {
         let (protect, watched, repositories) = (Vec::new(), Vec::new(), Vec::new());
-        Self { source, target, read_only: false, protect, watched, repositories, start: PathBuf::new(), from }
+        Self {
+            source,
+            target,
+            read_only: false,
+            protect,
+            watched,
+            repositories,
+            start: PathBuf::new(),
+            on_tamper: OnTamper::Stop,
+            from,
+        }
     }
 
     /// The mounts over a writable workspace, outermost first, by path. The directories around a protected part are

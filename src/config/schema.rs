@@ -287,6 +287,7 @@ struct RepoEntryNetwork {
 #[schemars(deny_unknown_fields)]
 struct EntryWorkspace {
     protect: Option<Vec<String>>,
+    on_tamper: Option<choices::OnTamper>,
 }
 
 #[cfg(test)]

@@ -18,8 +18,9 @@ use super::private;
 use super::read::{self, Keys, fields, version};
 use super::recipe::{self, BuildNetwork};
 use super::remote::{self, RemoteWish};
-use super::resolved::Selinux;
+use super::resolved::{OnTamper, Selinux};
 use super::sealed;
+use super::tamper;
 use super::value::{self, absolute_problem, checked, path_finding};
 use super::vars::Vars;
 use super::yaml::{Kind, Node};
@@ -147,7 +148,7 @@ pub(super) const ENTRY_NETWORK: Keys = Keys {
 
 pub(super) const ENTRY_WORKSPACE: Keys = Keys {
     what: "`workspace` of the server file",
-    known: &["protect"],
+    known: &["protect", "on_tamper"],
     elsewhere: &[
         ("target", "`target` belongs to `workspace` of the repo file"),
         (
@@ -185,6 +186,7 @@ pub(super) struct Part {
     pub(super) git_identity: Option<Located<()>>,
     /// Protected parts of the workspace.
     pub(super) protect: Vec<Located<String>>,
+    pub(super) on_tamper: Option<Located<OnTamper>>,
 }
 
 /// An entry of `repos` and its findings. For an entry that is not in force, values that are missing in this environment
@@ -364,6 +366,7 @@ fn part(map: &read::Fields<'_>, base: &Path, d: &mut Diagnostics) -> Part {
     }
     if let Some(node) = map.get("workspace") {
         let workspace = fields(node, &ENTRY_WORKSPACE, d);
+        part.on_tamper = workspace.get("on_tamper").and_then(|n| tamper::read(n, d));
         part.protect = workspace
             .get("protect")
             .map(|n| read::strings(n, "`protect`", "a path of `protect`", d))

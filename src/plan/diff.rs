@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::grant::protected_part;
 use super::{Grant, GrantKind, Plan};
-use crate::config::{BuildNetwork, Protected, Resolved, ResourceLimits};
+use crate::config::{BuildNetwork, OnTamper, Protected, Resolved, ResourceLimits};
 use crate::policy::{Affected, Change, Effect, Policy, compare};
 use crate::source::{Place, Sourced};
 
@@ -51,6 +51,7 @@ pub fn diff(old: Side<'_>, new: Side<'_>) -> Vec<Difference> {
     network(old.resolved, new.resolved, &mut all);
     grants(old, new, &mut all);
     protection(old.resolved, new.resolved, &mut all);
+    tamper(old.resolved, new.resolved, &mut all);
     limits(&old.resolved.limits, &new.resolved.limits, &mut all);
     builds(old.resolved, new.resolved, &mut all);
     values(old.resolved, new.resolved, &mut all);
@@ -138,6 +139,18 @@ fn grants(old: Side<'_>, new: Side<'_>, all: &mut BTreeSet<Difference>) {
             };
             all.insert(Difference { direction, about, what, from: Some(grant.from.clone()) });
         }
+    }
+}
+
+/// Whether the command is stopped when it changes what is watched.
+fn tamper(old: &Resolved, new: &Resolved, all: &mut BTreeSet<Difference>) {
+    let (before, after) = (old.workspace.on_tamper, new.workspace.on_tamper);
+    if before != after {
+        let (direction, what) = match after {
+            OnTamper::Report => (Direction::Wider, "a change of a watched name is only reported"),
+            OnTamper::Stop => (Direction::Narrower, "a change of a watched name stops the command"),
+        };
+        all.insert(Difference { direction, about: "workspace".to_owned(), what: what.to_owned(), from: None });
     }
 }
 

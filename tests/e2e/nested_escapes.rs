@@ -199,6 +199,22 @@ fn a_protected_path_that_is_moved_away_stops_the_command_and_comes_back() {
     }
 }
 
+/// The owner of the machine may let a command go on.
+#[test]
+fn where_the_server_says_so_a_change_is_only_reported_and_comes_back_all_the_same() {
+    let sandbox = nested("host-user", "true");
+    with_git(&sandbox);
+    let server = format!("{}  workspace: {{on_tamper: report}}\n", crate::nested::SERVER);
+    fs::write(sandbox.config_home().join("sandboxc/server.yaml"), server).unwrap();
+    let before = protected(&sandbox);
+    let attack = format!("python3 -c '{}'; sleep 1; echo went on", crate::namespaces::MOVE);
+    let output = sandbox.run(&["sh", "-c", &attack]);
+    let said = text(&output.stderr);
+    assert!(text(&output.stdout).ends_with("went on\n"), "{said}");
+    assert!(code(&output) == 125 && said.contains("ALARM: ") && said.contains("restored `.git/hooks`"), "{said}");
+    assert_eq!(protected(&sandbox), before);
+}
+
 #[test]
 fn scripts_and_units_have_nested_containers_too() {
     for identity in ["host-user", "root"] {

@@ -1,6 +1,6 @@
 //! Containers inside: what the agent gets for them, in each target, and that it counts as wider.
 
-use sandboxc::config::{Identity, Nested, Resolved};
+use sandboxc::config::{Identity, Nested, OnTamper, Resolved};
 use sandboxc::emit::{PodmanVersion, tree};
 use sandboxc::plan::{Direction, Plan, Side, diff};
 use sandboxc::source::Sourced;
@@ -119,6 +119,9 @@ fn turning_it_on_is_wider_and_networks_are_wider_still() {
     assert!(has(&directions(&on, &more), Direction::Wider));
     assert!(has(&directions(&on, &off), Direction::Narrower));
     assert!(directions(&on, &on).is_empty());
+    let mut report = on.clone();
+    report.workspace.on_tamper = OnTamper::Report;
+    assert!(directions(&on, &report).iter().any(|(direction, _)| *direction == Direction::Wider));
 }
 
 #[test]

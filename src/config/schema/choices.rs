@@ -47,3 +47,13 @@ pub(super) struct Nested {
     networks: Option<bool>,
     docker_socket: Option<bool>,
 }
+
+/// What happens when the command changes a name that is watched.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+pub(super) enum OnTamper {
+    /// It is stopped.
+    Stop,
+    /// It is reported at the end.
+    Report,
+}

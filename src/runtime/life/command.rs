@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::hold::hold;
 use super::workspace::Watched;
 use super::{Given, LifeError, Order, Progress, Purpose, Tell, take_down};
-use crate::config::ImageSource;
+use crate::config::{ImageSource, OnTamper};
 use crate::plan::{Plan, trust};
 use crate::runtime::RuntimeError;
 use crate::runtime::conmon::Inside;
@@ -73,7 +73,9 @@ pub(super) fn execute(
         changeable(order, started),
     );
     (order.progress)(Progress::Ready(started.state.session()));
-    let alarm = watched.map(|watched| watched.watch.raised());
+    // What was planted is renamed in any case, and the exit code says that it was there.
+    let stops = workspace.on_tamper == OnTamper::Stop;
+    let alarm = watched.filter(|_| stops).map(|watched| watched.watch.raised());
     let deadline = timeout.map(|timeout| begin + timeout);
     let ended = match order.purpose {
         Purpose::Visits(stay) => {
