@@ -249,8 +249,7 @@ fn a_conversation_builds_the_image_of_its_branch_whatever_its_agent_writes() {
     assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "reviewed\n"), "{}", text(&output.stderr));
     let listed = remote.output(&["image", "ls", "--json"]);
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
-    let images = listed["images"].as_array().unwrap().iter();
-    assert_eq!(images.filter(|image| image["repo"] == "widgets").count(), 1, "{listed}");
+    assert!(listed["images"].as_array().unwrap().iter().any(|image| image["repo"] == "widgets"), "{listed}");
 }
 
 #[test]
