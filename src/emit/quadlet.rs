@@ -203,13 +203,18 @@ impl Maker<'_> {
         [PIN_ROLE].into_iter().chain(self.keeper()).collect()
     }
 
-    /// The named volumes.
+    /// The named volumes. Each starts after what can refuse a start, the image, and the volume before it, so that none is
+    /// there if one of them fails.
     fn volumes(&self) -> Result<Vec<File>, EmitError> {
         let mut files = Vec::new();
+        let mut before: Vec<String> =
+            self.refusers().into_iter().chain(self.image_role()?).map(str::to_owned).collect();
         for mount in &self.plan.agent.main.mounts {
             let Source::Volume(name) = &mount.source else { continue };
             let what = if mount.name == "home" { "Home" } else { "Volume" };
-            let volume = Volume { relations: self.relations(what, &self.refusers(), &[]), name: name.clone() };
+            let requires: Vec<&str> = before.iter().map(String::as_str).collect();
+            let volume = Volume { relations: self.relations(what, &requires, &[]), name: name.clone() };
+            before.push(format!("{}-volume", mount.name));
             files.push(File::new(self.units.file(&mount.name, "volume"), volume.write(self.podman)?));
         }
         Ok(files)

@@ -30,6 +30,12 @@ impl Maker<'_> {
         }
     }
 
+    /// The role of the service that provides the agent's image, if there is one.
+    pub(super) fn image_role(&self) -> Result<Option<&'static str>, EmitError> {
+        let Image::Unit(file) = self.agent_image()?.0 else { return Ok(None) };
+        Ok(Some(if file.strip_suffix(".build").is_some() { "image-build" } else { "image-image" }))
+    }
+
     /// An image by its reference. `role` is the end of its unit's name, if it has one.
     ///
     /// `image build` builds the images of sandboxc. If a unit built the router's, then whatever a mirror had at the
