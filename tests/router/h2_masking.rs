@@ -15,8 +15,8 @@ use super::world::World;
 const HOST: &str = "grpc.secure.test";
 const OTHER: &str = "open.secure.test";
 
-fn shared() -> &'static World {
-    static WORLD: OnceLock<World> = OnceLock::new();
+/// A world for each test: a router that has seen a host speak HTTP/2 goes on with it, and `/hex` is known to servers of HTTP/1.1.
+fn world_of(world: &'static OnceLock<World>) -> &'static World {
     let policy = || Policy {
         allow: with_requests(
             "repo.allow",
@@ -29,7 +29,7 @@ fn shared() -> &'static World {
         ],
         ..Policy::default()
     };
-    WORLD.get_or_init(|| World::start(policy()))
+    world.get_or_init(|| World::start(policy()))
 }
 
 type Fields = Vec<(&'static str, String)>;
@@ -59,7 +59,8 @@ fn fields<'a>(
 
 #[test]
 fn a_stream_has_its_surrogate_swapped_and_no_other_place_has() {
-    let world = shared();
+    static WORLD: OnceLock<World> = OnceLock::new();
+    let world = world_of(&WORLD);
     for host in [HOST, "h2.any.secure.test"] {
         let mut h2 = H2::to(world, host);
         // Streams beside it without one, and with one.
@@ -128,7 +129,8 @@ fn huffman(text: &str) -> String {
 
 #[test]
 fn metadata_of_a_call_has_its_surrogate_swapped_and_no_other_place_has() {
-    let world = shared();
+    static WORLD: OnceLock<World> = OnceLock::new();
+    let world = world_of(&WORLD);
     let bearer = [("authorization", format!("Bearer {}", surrogate("PLAIN")))];
     for host in [HOST, "rpc.any.secure.test"] {
         for (more, swapped) in [(&bearer[..], true), (&[], false)] {
