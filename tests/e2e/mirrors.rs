@@ -115,7 +115,7 @@ fn a_server_that_redirects_elsewhere_does_not_get_the_token_there() {
 #[test]
 fn starts_at_the_same_time_share_one_fetch() {
     let remote = Remote::new();
-    let http = Http::new(&remote, TOKEN, "2");
+    let http = Http::new(&remote, TOKEN, "4");
     remote.serve(&http.url("remote.git"), &format!("    branch: main\n    clone_token: {TOKEN}\n"));
     let (_, output) = remote.start("true");
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
