@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use sandboxc::runtime::fault::POINTS;
+use sandboxc::runtime::fault::CONVERSATION_POINTS;
 
 use crate::conversations::Remote;
 use crate::harness::{code, text, wait_until};
@@ -196,15 +196,9 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// The points between the first call of git and the first of podman.
-fn points() -> impl Iterator<Item = &'static str> {
-    let end = POINTS.iter().position(|point| *point == "state-made").unwrap();
-    POINTS[..end].iter().copied()
-}
-
 #[test]
 fn killed_at_any_point_the_next_start_has_a_whole_mirror_and_a_whole_workspace() {
-    for point in points() {
+    for point in CONVERSATION_POINTS {
         let remote = Remote::new();
         let killed = remote
             .command(&["run", "--name", "widgets", "--conversation", "new", "--", "true"])
