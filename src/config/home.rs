@@ -6,10 +6,9 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::read::{self, shorten};
-use super::suggest::nearest;
+use super::read;
 use super::yaml::Node;
-use crate::diagnostic::{Code, Diagnostic, Diagnostics};
+use crate::diagnostic::Diagnostics;
 use crate::source::{Located, SourceMap, Sourced};
 
 /// The volume that all repos share with `home: shared`.
@@ -29,17 +28,7 @@ pub(super) enum Home {
 
 /// Reads `home`.
 pub(super) fn read(node: &Node, d: &mut Diagnostics) -> Option<Located<Home>> {
-    let text = read::string(node, "`home`", d)?;
-    match text.value.as_str() {
-        "private" => Some(text.map(|_| Home::Private)),
-        "shared" => Some(text.map(|_| Home::Shared)),
-        other => {
-            let label = nearest(other, ["private", "shared"]).map(|near| format!("did you mean `{near}`?"));
-            let finding = Diagnostic::new(Code::BadValue, format!("`{}` is not a choice for `home`", shorten(other)));
-            d.push(finding.at(text.span, label.unwrap_or_default()).help("write `private` or `shared`"));
-            None
-        }
-    }
+    read::choice(node, "`home`", [("private", Home::Private), ("shared", Home::Shared)], d)
 }
 
 /// The name of the home volume of an entry of `repos`, or of a workspace without an entry.

@@ -166,6 +166,26 @@ pub(super) fn string(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Loc
     }
 }
 
+/// Reads one of a few words.
+pub(super) fn choice<T: Copy, const N: usize>(
+    node: &Node,
+    what: &str,
+    choices: [(&str, T); N],
+    d: &mut Diagnostics,
+) -> Option<Located<T>> {
+    let text = string(node, what, d)?;
+    let named = choices.iter().find(|(word, _)| *word == text.value);
+    if named.is_none() {
+        let words = choices.map(|(word, _)| word);
+        let label = nearest(&text.value, words).map(|near| format!("did you mean `{near}`?"));
+        let message = format!("`{}` is not a choice for {what}", shorten(&text.value));
+        let help = words.map(|word| format!("`{word}`")).join(" or ");
+        let finding = Diagnostic::new(Code::BadValue, message).at(text.span, label.unwrap_or_default());
+        d.push(finding.help(format!("write {help}")));
+    }
+    named.map(|(_, value)| Located::new(*value, text.span))
+}
+
 /// Reads `true` or `false`.
 pub(super) fn boolean(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Located<bool>> {
     match &node.kind {

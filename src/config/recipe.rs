@@ -2,7 +2,6 @@
 
 use super::frozen::Frozen;
 use super::read::{self, shorten};
-use super::suggest::nearest;
 use super::value::duration;
 use super::yaml::Node;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics};
@@ -34,17 +33,7 @@ pub enum BuildNetwork {
 
 /// Reads `build` of an image, or `image_build`.
 pub(super) fn network(node: &Node, what: &str, d: &mut Diagnostics) -> Option<Located<BuildNetwork>> {
-    let text = read::string(node, what, d)?;
-    match text.value.as_str() {
-        "host" => Some(text.map(|_| BuildNetwork::Host)),
-        "sandboxed" => Some(text.map(|_| BuildNetwork::Sandboxed)),
-        other => {
-            let label = nearest(other, ["host", "sandboxed"]).map(|near| format!("did you mean `{near}`?"));
-            let finding = Diagnostic::new(Code::BadValue, format!("`{}` is not a choice for {what}", shorten(other)));
-            d.push(finding.at(text.span, label.unwrap_or_default()).help("write `sandboxed` or `host`"));
-            None
-        }
-    }
+    read::choice(node, what, [("sandboxed", BuildNetwork::Sandboxed), ("host", BuildNetwork::Host)], d)
 }
 
 /// Reads `max_age`.
