@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 
 use super::context::{Context, print, say, show};
 use super::documents::{ConversationShown, Conversations, ExpiredConversations, TakenFiles, VERSION, print_json};
+use super::ps::short;
 use super::{ConfigArgs, Failure};
 use crate::config::Remote;
 use crate::runtime::conversation::{Listed, Store, Which, files, is_id, now};
@@ -136,7 +137,7 @@ pub(super) fn conversation(command: &ConversationCommand) -> Result<u8, Failure>
 pub(super) fn askpass() -> Option<u8> {
     let var = |name: &str| std::env::var(name).ok();
     let (server, token) = (var(ASKED_FOR)?, var(ANSWER)?);
-    let question = std::env::args().nth(1).unwrap_or_default();
+    let question = std::env::args_os().nth(1).and_then(|text| text.into_string().ok()).unwrap_or_default();
     let answered = git::askpass(&question, &server, &token).is_some_and(|answer| print(&format!("{answer}\n")).is_ok());
     Some(u8::from(!answered))
 }
@@ -150,7 +151,7 @@ impl Of {
     fn remotes(&self, context: &Context) -> Result<Vec<Remote>, Failure> {
         match &self.name {
             Some(name) => Ok(vec![context.remote(&self.config(), name)?.0]),
-            None => context.all_remotes(&self.config()),
+            None => context.sound_remotes(&self.config()),
         }
     }
 
@@ -217,10 +218,10 @@ fn ls(args: &LsArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// `3f9a12cd  widgets  ended 3 hours ago with 0  main 1a2b3c4d5e6f`.
+/// `3f9a12cd  widgets  ended 3h ago with 0  main 1a2b3c4d5e6f`.
 fn line(one: &Listed) -> String {
     let conversation = &one.conversation;
-    let ago = |then: u64| open::age(now().saturating_sub(then));
+    let ago = |then: u64| short(now().saturating_sub(then));
     let state = match (one.running, conversation.last_end.max(conversation.last_start), conversation.exit_code) {
         (true, _, _) => "running".to_owned(),
         (false, None, _) => format!("made {} ago", ago(conversation.created)),

@@ -11,7 +11,7 @@ impl Context {
     /// The repo by URL that `args.name` names, and its token. Says what is wrong with the token.
     pub(super) fn remote(&self, args: &ConfigArgs, name: &str) -> Result<(Remote, Option<Secret>), Failure> {
         let inputs = self.inputs(args, PathBuf::from("/"), false)?;
-        let (all, sources) = remotes(&inputs);
+        let (all, sources, _) = remotes(&inputs);
         let Some(remote) = all.into_iter().find(|remote| remote.name == name) else {
             return Err(self.no_remote(args, name));
         };
@@ -41,7 +41,17 @@ impl Context {
         }
     }
 
-    /// The repos by URL of the server file.
+    /// The repos by URL of a server file without errors.
+    pub(super) fn sound_remotes(&self, args: &ConfigArgs) -> Result<Vec<Remote>, Failure> {
+        let (all, sources, findings) = remotes(&self.inputs(args, PathBuf::from("/"), false)?);
+        if !findings.has_errors() {
+            return Ok(all);
+        }
+        say_drawn(&findings.text(&sources, self.colour()));
+        Err(Failure::usage("the server file has errors; nothing was done"))
+    }
+
+    /// The repos by URL of the server file, whatever else is wrong with it.
     pub(super) fn all_remotes(&self, args: &ConfigArgs) -> Result<Vec<Remote>, Failure> {
         Ok(remotes(&self.inputs(args, PathBuf::from("/"), false)?).0)
     }

@@ -3,12 +3,9 @@
 use std::cell::Cell;
 use std::io::{self, Write as _};
 
-use super::context::say;
+use super::words::{ERASE, say};
 use crate::runtime::life::Progress;
 use crate::visible::escaped;
-
-/// Returns to the start of the line and erases it (ECMA-48).
-const ERASE: &str = "\r\u{1b}[K";
 
 /// What a terminal shows during a start, if there is one.
 pub(super) struct Waiting {

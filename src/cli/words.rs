@@ -5,6 +5,9 @@ use std::io::{self, BufRead as _, Write as _};
 use super::Failure;
 use crate::visible::escaped;
 
+/// Returns to the start of the line and erases it (ECMA-48).
+pub(super) const ERASE: &str = "\r\u{1b}[K";
+
 /// Prints text to stderr with hidden characters made visible. A closed stderr is not an error.
 pub(super) fn say(text: &str) {
     say_drawn(&visible_lines(text));
@@ -15,10 +18,10 @@ pub(super) fn say_drawn(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Prints a piece of another program's progress, in which hidden characters are visible already.
-pub(super) fn show_progress(piece: &str) {
+/// Shows a line of another program's progress in place of the one before, in which hidden characters are visible already.
+pub(super) fn show_progress(line: &str) {
     let mut stderr = io::stderr().lock();
-    let _ = stderr.write_all(piece.as_bytes()).and_then(|()| stderr.flush());
+    let _ = stderr.write_all(format!("{ERASE}{line}").as_bytes()).and_then(|()| stderr.flush());
 }
 
 /// Asks on the terminal. An empty answer is a yes; an end of the input is a no.

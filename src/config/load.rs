@@ -53,19 +53,22 @@ pub fn entries(inputs: &Inputs) -> Vec<(String, Option<PathBuf>)> {
     server.repos.into_iter().map(|(name, repo)| (name, repo.path.map(|path| path.value))).collect()
 }
 
-/// The server's repos by URL, and the sources that findings about them refer to. [`load`] reports errors in the file.
-pub fn remotes(inputs: &Inputs) -> (Vec<Remote>, SourceMap) {
+/// The server's repos by URL, the sources of the file, and what is wrong with it or with an entry. Values that are missing in
+/// this environment do not matter here.
+pub fn remotes(inputs: &Inputs) -> (Vec<Remote>, SourceMap, Diagnostics) {
     let (mut sources, mut d, disk) = (SourceMap::new(), Diagnostics::new(), Real::default());
     let path = inputs.server_file.clone().unwrap_or_else(|| config_dir(inputs).join(SERVER_FILE));
     let tree = server_file(inputs, &path, &disk, &mut sources, &mut d);
     let server = decode_server(tree, inputs, &path, &disk, &mut d).unwrap_or_default();
-    let remotes = server.repos.iter().filter(|(_, repo)| !repo.findings.has_errors());
+    let elsewhere = [Code::EnvMissing, Code::FileUnreadable];
+    let findings = server.repos.values().flat_map(|repo| repo.findings.sorted());
+    findings.filter(|finding| !elsewhere.contains(&finding.code)).for_each(|finding| d.push(finding.clone()));
     let schedule = |repo: &Repo| {
         let own = repo.part.schedule.as_ref().or(server.defaults.schedule.as_ref());
         own.map(|schedule| schedule.value.clone())
     };
     let remote = |(name, repo): (&String, &Repo)| Some(repo.remote.as_ref()?.remote(name, schedule(repo), &sources));
-    (remotes.filter_map(remote).collect(), sources)
+    (server.repos.iter().filter_map(remote).collect(), sources, d)
 }
 
 /// Reads the token of a repo by URL, if it has one. The finding's spans refer to the sources that [`remotes`] returned.

@@ -134,8 +134,15 @@ impl RemoteWish {
     }
 }
 
-/// Reads the keys of an entry that belong to a repo by URL.
+/// Reads the keys of an entry that belong to a repo by URL. With an error in one of them, nothing is fetched.
 pub(super) fn read(map: &Fields<'_>, base: &Path, d: &mut Diagnostics) -> Option<RemoteWish> {
+    let mut own = Diagnostics::new();
+    let wish = read_keys(map, base, &mut own).filter(|_| !own.has_errors());
+    d.append(own);
+    wish
+}
+
+fn read_keys(map: &Fields<'_>, base: &Path, d: &mut Diagnostics) -> Option<RemoteWish> {
     let Some(node) = map.get("repo_url") else {
         for key in WITH_URL {
             if let Some(span) = map.key_span(key) {

@@ -131,12 +131,20 @@ fn read_lines(mut reader: &io::PipeReader, text: &mut Vec<u8>, line: &mut impl F
             Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
         };
         for &byte in read {
-            if byte != b'\n' {
-                text.push(byte);
+            let mut end = |text: &mut Vec<u8>| line(String::from_utf8_lossy(&std::mem::take(text)).into_owned());
+            // A carriage return also ends a line, as in a progress that writes over itself, unless a line feed follows.
+            let is_over = text.last() == Some(&b'\r');
+            if is_over {
+                text.pop();
             }
-            if byte == b'\n' || text.len() >= MOST_LINE {
-                line(String::from_utf8_lossy(&std::mem::take(text)).into_owned());
+            if byte == b'\n' {
+                end(text);
+                continue;
             }
+            if is_over || text.len() >= MOST_LINE {
+                end(text);
+            }
+            text.push(byte);
         }
     }
 }
@@ -225,6 +233,8 @@ mod tests {
         let (result, lines) = followed("echo begun; exec sleep 60", Duration::from_millis(300));
         assert!(result.unwrap_err().to_string().contains("timed out"));
         assert_eq!(lines, ["begun"]);
+        let (_, lines) = followed("printf '1%%\\r2%%\\rdone\\r\\nend\\n'", Duration::from_secs(50));
+        assert_eq!(lines, ["1%", "2%", "done", "end"]);
         let (_, lines) = followed("head -c 10000 /dev/zero", Duration::from_secs(50));
         assert_eq!(lines.iter().map(String::len).collect::<Vec<_>>(), [4096, 4096, 1808]);
     }

@@ -3,14 +3,12 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::Read as _;
 use std::path::Path;
-use std::process::{ChildStderr, Command, Stdio};
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::RuntimeError;
-use super::call::{Call, run, wait};
+use super::call::{Call, follow, run};
 use super::redact::{Known, Redactor};
 use super::signals::Signals;
 use crate::visible::escaped;
@@ -21,8 +19,8 @@ const TRANSFER: Duration = Duration::from_secs(2 * 60 * 60);
 /// How long a question about a repository of ours may take.
 const LOCAL: Duration = Duration::from_secs(60);
 
-/// How much of git's messages is kept for an error.
-const KEPT: usize = 8 << 10;
+/// How many of git's messages are kept for an error.
+const KEPT: usize = 200;
 
 /// The environment variable that makes this program answer git's question for a password (gitcredentials(7)). Its value is
 /// what git calls the server: `https://host:port`.
@@ -76,7 +74,7 @@ pub struct Git<'a> {
     pub token: Option<Token<'a>>,
     /// Signals that end a call.
     pub signals: Option<&'a Signals>,
-    /// Shows git's progress, if anybody wants to see it.
+    /// Shows a line of git's progress, if anybody wants to see it.
     pub progress: Option<fn(&str)>,
 }
 
@@ -136,19 +134,17 @@ impl Git<'_> {
     }
 
     fn show<S: AsRef<OsStr>>(&self, mut command: Command, what: &str, args: &[S]) -> Result<(), RuntimeError> {
-        use std::os::unix::process::CommandExt as _;
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().map_err(no_git)?;
-        let (stderr, progress) = (child.stderr.take(), self.progress);
-        let reader = thread::spawn(move || stderr.map(|stderr| follow(stderr, progress)).unwrap_or_default());
-        let status = wait(&mut child, Call { what, most: TRANSFER, signals: self.signals })?;
+        command.args(args).stdin(Stdio::null());
+        let mut last = VecDeque::new();
+        let status = follow(command, Call { what, most: TRANSFER, signals: self.signals }, no_git, |line| {
+            // A remote's messages may contain anything.
+            self.progress.inspect(|show| show(&escaped(line.trim_end())));
+            last.push_back(line);
+            last.drain(..last.len().saturating_sub(KEPT));
+        })?;
         match status.success() {
             true => Ok(()),
-            // The pipe has ended with git, unless a helper of it is still there.
-            false if reader.is_finished() || status.code().is_some() => {
-                Err(self.failed(what, &reader.join().unwrap_or_default()))
-            }
-            false => Err(self.failed(what, &status.to_string())),
+            false => Err(self.failed(what, &Vec::from(last).join("\n"))),
         }
     }
 
@@ -156,7 +152,7 @@ impl Git<'_> {
     fn failed(&self, what: &str, said: &str) -> RuntimeError {
         let values = self.token.map(|token| token.value.to_owned()).into_iter().collect();
         let redactor = Redactor::new(Known { values, surrogates: Vec::new() }).unwrap_or_default();
-        let lines = said.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
+        let lines = said.split('\n').map(str::trim).filter(|line| !line.is_empty());
         let mut last: VecDeque<&str> = VecDeque::new();
         for line in lines.filter(|line| !line.ends_with('%') && !line.contains("% (")) {
             last.push_back(line);
@@ -183,29 +179,6 @@ fn plain() -> Command {
 
 fn no_git(error: std::io::Error) -> RuntimeError {
     RuntimeError::Io("cannot run git, which repos by URL need".to_owned(), error)
-}
-
-/// Reads git's messages to their end, shows them if asked to, and returns the last of them.
-fn follow(mut stderr: ChildStderr, progress: Option<fn(&str)>) -> String {
-    let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
-    while let Ok(count @ 1..) = stderr.read(&mut piece) {
-        let bytes = piece.get(..count).unwrap_or_default();
-        if let Some(progress) = progress {
-            // A remote's messages may contain anything.
-            let text = String::from_utf8_lossy(bytes);
-            let shown: String = text.split_inclusive(['\r', '\n']).map(shown).collect();
-            progress(&shown);
-        }
-        kept.extend_from_slice(bytes);
-        let more = kept.len().saturating_sub(KEPT);
-        kept.drain(..more);
-    }
-    String::from_utf8_lossy(&kept).into_owned()
-}
-
-fn shown(piece: &str) -> String {
-    let text = piece.trim_end_matches(['\r', '\n']);
-    format!("{}{}", escaped(text), piece.get(text.len()..).unwrap_or(""))
 }
 
 /// Answers git's question as `GIT_ASKPASS`: `Username for 'https://host': ` or `Password for 'https://user@host': `. Any other
@@ -252,7 +225,7 @@ mod tests {
     fn an_error_has_gits_last_lines_without_progress_and_without_the_token() {
         let token = Token { value: "s3cret-token", server: "https://x", variable: None };
         let git = Git { token: Some(token), signals: None, progress: None };
-        let said = "Receiving objects:  50% (1/2)\rremote: bad s3cret-token\u{1b}[2J\nfatal: no\n\n";
+        let said = "Receiving objects:  50% (1/2)\nremote: bad s3cret-token\u{1b}[2J\nfatal: no\n\n";
         let error = git.failed("fetching", said).to_string();
         assert_eq!(error, "fetching: remote: bad [redacted]\\u{1b}[2J; fatal: no");
     }

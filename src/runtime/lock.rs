@@ -39,17 +39,22 @@ impl Lock {
         Self::of(File::open(path)?)
     }
 
-    /// Shares the lock with others who share it, as soon as nobody holds it alone.
-    pub fn share(path: &Path, most: Duration) -> io::Result<Option<Self>> {
-        let until = Instant::now() + most;
-        let file = open(path)?;
+    /// Shares the lock with others who share it, as soon as nobody holds it alone. `None` if the wait ends before that.
+    pub fn share(path: &Path, wait: Wait<'_>) -> Result<Option<Self>, RuntimeError> {
+        let until = Instant::now() + wait.most;
+        let doing = || RuntimeError::io(format!("locking {}", path.display()));
+        let file = open(path).map_err(doing())?;
         loop {
             match file.try_lock_shared() {
                 Ok(()) => return Ok(Some(Self(file))),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if Instant::now() >= until => return Ok(None),
-                Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+                Err(TryLockError::Error(error)) => return Err(doing()(error)),
+                Err(TryLockError::WouldBlock) => {}
             }
+            (wait.may_go_on)()?;
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+            thread::sleep(PAUSE);
         }
     }
 
@@ -116,7 +121,7 @@ mod tests {
     fn a_shared_lock_excludes_only_those_who_want_it_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let most = Duration::from_millis(30);
+        let most = Wait { most: Duration::from_millis(30), may_go_on: &|| Ok(()) };
         let one = Lock::share(&path, most).unwrap().unwrap();
         let two = Lock::share(&path, most).unwrap().unwrap();
         drop(one);
@@ -124,6 +129,8 @@ mod tests {
         drop(two);
         let alone = Lock::try_take(&path).unwrap().unwrap();
         assert!(Lock::share(&path, most).unwrap().is_none());
+        let asked = Wait { most: Duration::from_secs(60), may_go_on: &|| Err(RuntimeError::Interrupted(15)) };
+        assert!(matches!(Lock::share(&path, asked), Err(RuntimeError::Interrupted(15))));
         drop(alone);
         assert!(Lock::share(&path, most).unwrap().is_some());
     }

@@ -113,8 +113,9 @@ impl Mirror {
     }
 
     /// Keeps the mirror as it is as long as the lock is held.
-    pub fn hold(&self) -> Result<Lock, RuntimeError> {
-        let shared = Lock::share(&self.lock_file(), MOST).map_err(RuntimeError::io("locking the mirror"))?;
+    pub fn hold(&self, git: Git<'_>) -> Result<Lock, RuntimeError> {
+        let may_go_on = || git.signals.map_or(Ok(()), Signals::check);
+        let shared = Lock::share(&self.lock_file(), Wait { most: MOST, may_go_on: &may_go_on })?;
         shared.ok_or_else(|| RuntimeError::Host("another process has locked the mirror for two hours".to_owned()))
     }
 

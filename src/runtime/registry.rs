@@ -91,7 +91,8 @@ impl Registry {
     /// Announces a visit to a session that has a runner, as long as the result is held; `None` if there is no such session, or
     /// if it is ending because nobody visited it.
     pub fn visit(&self, session: &str) -> Option<Lock> {
-        Lock::share(&self.session_dir(session).join(VISITS), VISIT_PATIENCE).ok()?
+        Lock::share(&self.session_dir(session).join(VISITS), Wait { most: VISIT_PATIENCE, may_go_on: &|| Ok(()) })
+            .ok()?
     }
 
     /// The working directory of podman calls that concern no particular session.

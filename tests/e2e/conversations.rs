@@ -371,3 +371,26 @@ fn a_session_that_stays_holds_its_conversation() {
     assert_eq!(code(&remote.output(&["stop", &session])), 0);
     assert_eq!(text(&remote.run(&id, "cat /outbox/x").stdout), "1\n");
 }
+
+#[test]
+fn a_note_that_cannot_be_written_does_not_change_how_the_command_ended() {
+    let remote = Remote::new();
+    let (id, _) = remote.start("true");
+    let notes = remote.dir(&id).parent().unwrap().to_owned();
+    let script = "echo up; read -r go; exit 7";
+    let mut child = remote
+        .command(&["run", "--name", "widgets", "--conversation", &id, "--", "sh", "-c", script])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut up = [0; 3];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut up).unwrap();
+    fs::set_permissions(&notes, fs::Permissions::from_mode(0o500)).unwrap();
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    fs::set_permissions(&notes, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(code(&output), 7, "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(&format!("writing {}", notes.display())), "{}", text(&output.stderr));
+}

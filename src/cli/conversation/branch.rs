@@ -2,12 +2,11 @@
 
 use super::units::remote_only;
 use crate::cli::context::{Context, say};
+use crate::cli::ps::short;
 use crate::cli::{ConfigArgs, Failure};
 use crate::config::Frozen;
 use crate::runtime::conversation::Store;
 use crate::runtime::git::Git;
-
-use super::open::age;
 
 impl Context {
     /// The environment for a config: that of the mirror's branch, if the arguments name a repo by URL.
@@ -29,7 +28,7 @@ impl Context {
             "sandboxc: this is about new conversations of {}, by its branch {} as it was fetched {} ago",
             remote.name,
             tip.branch,
-            age(tip.age)
+            short(tip.age)
         ));
         Ok(context.in_conversation(store.blank()?, frozen))
     }

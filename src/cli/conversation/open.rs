@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::units::remote_only;
 use crate::cli::context::{Context, say, show_progress};
+use crate::cli::ps::short;
 use crate::cli::run::RunFlags;
 use crate::cli::{ConfigArgs, Failure};
 use crate::config::{Frozen, Remote, Secret};
@@ -89,7 +90,9 @@ pub(in crate::cli) fn within(
     let progress = io::stderr().is_terminal() && !flags.is_quiet();
     let progress = progress.then_some(show_progress as fn(&str));
     let git = Git { token: given(&remote, token.as_ref()), signals: Some(&signals), progress };
-    let opened = match prepare(&store, &remote, &mut held, git, starting.offline) {
+    let prepared = prepare(&store, &remote, &mut held, git, starting.offline);
+    progress.inspect(|show| show(""));
+    let opened = match prepared {
         Ok(frozen) => {
             let opened = Opened {
                 signals: Arc::clone(&signals),
@@ -99,21 +102,21 @@ pub(in crate::cli) fn within(
             let context = context.in_conversation(held.dir().to_owned(), frozen);
             let result = body(&context, Some(&opened));
             let code = result.as_ref().map_or_else(|failure| failure.code, |code| *code);
-            held.end(opened.plan.into_inner(), code)?;
+            // How the command ended is settled; a full disk does not change it.
+            if let Err(error) = held.end(opened.plan.into_inner(), code) {
+                say(&format!("sandboxc: {error}"));
+            }
             result
         }
         Err(failure) => Err(failure),
     };
     let useless = is_new && opened.is_err() && !held.has_run();
     drop(held);
-    if useless {
-        // Nothing has run in it, and nobody knows its id.
-        store.remove(&id)?;
-    }
-    if starting.scheduled {
-        for old in store.superseded(&remote)? {
-            store.remove(&old.id)?;
-        }
+    // Nothing has run in a useless one, and nobody knows its id.
+    let tidied = if useless { store.remove(&id).map(drop) } else { Ok(()) };
+    let tidied = tidied.and_then(|()| if starting.scheduled { store.supersede(&remote) } else { Ok(()) });
+    if let Err(error) = tidied {
+        say(&format!("sandboxc: removing conversations: {error}"));
     }
     opened
 }
@@ -135,7 +138,7 @@ fn prepare(
     let mirror = store.mirror();
     let tip = if offline { mirror.as_is(remote, git)? } else { mirror.fetch(remote, git)? };
     if offline {
-        say(&format!("sandboxc: offline: the mirror of {} was fetched {} ago", remote.name, age(tip.age)));
+        say(&format!("sandboxc: offline: the mirror of {} was fetched {} ago", remote.name, short(tip.age)));
     }
     let frozen = Frozen::of_mirror(&mirror.git_dir(), &tip.commit, &tip.branch);
     let frozen = frozen.map_err(|error| Failure::usage(error.to_string()))?;
@@ -175,15 +178,5 @@ fn refuse_without(context: &Context, config: &ConfigArgs) -> Result<(), Failure>
             "{} is a repo by URL, which runs in conversations: add `--conversation new`, or the id of one",
             remote.name
         ))),
-    }
-}
-
-/// `40 seconds`, `3 hours`.
-pub(super) fn age(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} seconds"),
-        120..7200 => format!("{} minutes", seconds / 60),
-        7200..172_800 => format!("{} hours", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
     }
 }

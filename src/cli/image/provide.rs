@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use crate::cli::Failure;
 use crate::cli::context::{Context, say, say_drawn, with_router};
+use crate::cli::ps::short;
 use crate::config::{BuildNetwork, ImageSource, Resolved, SecretValues};
 use crate::runtime::host;
 use crate::runtime::image::created;
@@ -59,13 +60,13 @@ pub(crate) fn provide(resolved: &Resolved, known: Known, tell: Option<&dyn Fn(&s
             // The caller may ask.
             Reason::Missing if known == Known::Nothing => Ok(false),
             Reason::Missing => Err(undecided(resolved, "is missing")),
-            Reason::Old(age) => Err(undecided(resolved, &format!("is {} old", hours(age)))),
+            Reason::Old(age) => Err(undecided(resolved, &format!("is {} old", short(age)))),
         };
     }
     if let Some(tell) = tell {
         let why = match reason {
             Reason::Missing => "is missing".to_owned(),
-            Reason::Old(age) => format!("is {} old", hours(age)),
+            Reason::Old(age) => format!("is {} old", short(age)),
         };
         tell(&format!("sandboxc: the image {} {why}: building it", resolved.image.value.reference()));
     }
@@ -91,13 +92,6 @@ fn reason(podman: &Podman, resolved: &Resolved) -> Result<Option<Reason>, Failur
     let age = now.saturating_sub(created);
     let most = resolved.image.value.recipe().and_then(|recipe| recipe.max_age.as_ref());
     Ok(most.filter(|most| age > most.value).map(|_| Reason::Old(age)))
-}
-
-fn hours(seconds: u64) -> String {
-    match seconds {
-        seconds if seconds < 2 * 60 * 60 => format!("{} minutes", seconds / 60),
-        seconds => format!("{} hours", seconds / 3600),
-    }
 }
 
 /// Builds the image of the repo's Containerfile, once for all who want it at the same time.

@@ -65,7 +65,7 @@ impl HeldConversation {
         remove_tree(&new)?;
         make_shared(&new)?;
         let (from, to) = (mirror.git_dir().display().to_string(), new.display().to_string());
-        let held = mirror.hold()?;
+        let held = mirror.hold(git)?;
         let what = "cloning the workspace";
         let mut args = vec!["clone", "--no-local", "--no-hardlinks", "--no-checkout", "--template=", "--quiet"];
         args.extend(git.progress.map(|_| "--progress"));

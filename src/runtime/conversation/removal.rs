@@ -48,11 +48,13 @@ impl Store {
         Ok(all.map(|one| one.conversation).collect())
     }
 
-    /// The conversations of a schedule beyond the newest ones that stay.
-    pub fn superseded(&self, remote: &Remote) -> Result<Vec<Conversation>, RuntimeError> {
+    /// Removes the conversations of a schedule beyond the newest ones that stay.
+    pub fn supersede(&self, remote: &Remote) -> Result<(), RuntimeError> {
         let all = self.list()?.into_iter().rev().filter(|one| one.conversation.scheduled);
-        let old = all.skip(remote.keep as usize).filter(|one| !one.running);
-        Ok(old.map(|one| one.conversation).collect())
+        for old in all.skip(remote.keep as usize).filter(|one| !one.running) {
+            self.remove(&old.conversation.id)?;
+        }
+        Ok(())
     }
 
     /// Removes what has expired, and what earlier removals left, at most once a day.

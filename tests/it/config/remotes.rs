@@ -3,7 +3,7 @@
 use sandboxc::config::remotes;
 use sandboxc::diagnostic::Code;
 
-use super::{World, repo};
+use super::{World, repo, run};
 
 fn with(entry: &str) -> World {
     let world = repo("version: 1\n");
@@ -18,7 +18,7 @@ fn an_entry_says_where_it_comes_from_and_how_its_conversations_live() {
          conversations: {expire_after: 12h, max_concurrent: 3, keep: 9}\n",
     );
     assert_eq!(world.codes(), []);
-    let (all, _) = remotes(&world.inputs);
+    let (all, ..) = remotes(&world.inputs);
     let remote = &all[0];
     assert_eq!((remote.name.as_str(), remote.branch.as_deref()), ("widgets", Some("main")));
     assert_eq!((remote.expire_after, remote.max_concurrent, remote.keep), (12 * 3600, Some(3), 9));
@@ -69,4 +69,24 @@ fn no_finding_shows_a_token() {
         world.inputs.name = Some("widgets".into());
         assert!(!world.codes().is_empty() && !world.text().contains("s3cret-token-1"), "{}", world.text());
     }
+}
+
+#[test]
+fn a_server_file_with_errors_has_no_conversations_to_list_or_to_expire() {
+    for text in
+        ["version: 1\nrepos: {widgets: {repo_url: nonsense}}\n", "version: 1\nrepos: [\n", "version: 1\nnetwerk: {}\n"]
+    {
+        let world = repo("version: 1\n");
+        world.server(text);
+        for args in [&["conversation", "ls"][..], &["conversation", "expire"]] {
+            let (code, stdout, stderr) = run(&world, args);
+            assert_eq!((code, stdout.as_str()), (Some(2), ""), "{text} {args:?}: {stderr}");
+            assert!(stderr.contains("server.yaml:2"), "{text}: {stderr}");
+        }
+    }
+    // The twin: a value that this environment lacks is no reason.
+    let world = repo("version: 1\n");
+    world.server("version: 1\nrepos: {widgets: {repo_url: file:///x, env: {A: b}, secrets: {T: !env NOT_HERE}}}\n");
+    let (code, _, stderr) = run(&world, &["conversation", "ls"]);
+    assert_eq!(code, Some(0), "{stderr}");
 }
