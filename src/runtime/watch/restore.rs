@@ -52,7 +52,7 @@ impl Kept {
                     lines.push(format!("restored `{name}`, which was at `{}`", shown(&shown_path(&from))));
                 }
                 Ok(Some(From::Nothing)) => {
-                    lines.push(format!("restored `{name}`, which had been removed, as it was at the start"));
+                    lines.push(format!("restored `{name}`, which had been removed, with its last content"));
                 }
                 Err(error) => lines.push(format!("ALARM: `{name}` COULD NOT BE RESTORED: {error}")),
             }
@@ -167,7 +167,7 @@ mod tests {
         fs::remove_dir(at(".sandboxc")).unwrap();
         let lines = kept.restore(&tree);
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines.iter().all(|line| line.ends_with("as it was at the start")), "{lines:?}");
+        assert!(lines.iter().all(|line| line.ends_with("with its last content")), "{lines:?}");
         assert_eq!(fs::read_to_string(at(".git/config")).unwrap(), "own");
         assert_eq!(fs::metadata(at(".git/config")).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(at(".sandboxc").is_dir());
