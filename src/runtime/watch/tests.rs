@@ -310,8 +310,10 @@ fn settings_that_git_acts_on_raise_the_alarm_whoever_writes_them() {
 fn a_protected_directory_that_is_replaced_raises_the_alarm() {
     let world = World::new();
     let (alarms, raised) = world.watched(&world.workspace(), || {
+        // Prepared elsewhere: the watching thread may rename a directory as soon as it has this name.
+        world.write("src/new/pre-commit", "evil");
         fs::rename(world.path(".git/hooks"), world.path(".git/moved")).unwrap();
-        world.write(".git/hooks/pre-commit", "evil");
+        fs::rename(world.path("src/new"), world.path(".git/hooks")).unwrap();
     });
     assert!(raised && !world.path(".git/hooks/pre-commit").exists(), "{alarms:?}");
 }
@@ -329,7 +331,9 @@ fn a_gitlink_that_comes_in_with_a_repository_raises_the_alarm() {
     let watch = Watch::start(Arc::clone(&world.tree), &world.workspace(), true).unwrap();
     fs::write(world.path(".git/index"), index(&["evil", "not/yet"])).unwrap();
     std::thread::sleep(Duration::from_millis(700));
-    world.git("not/yet/.git");
+    world.git("src/new");
+    fs::create_dir_all(world.path("not/yet")).unwrap();
+    fs::rename(world.path("src/new"), world.path("not/yet/.git")).unwrap();
     assert!(is_raised(&watch, Duration::from_secs(5)));
     assert!(watch.finish()[0].contains("gitlink `not/yet`"));
 }
