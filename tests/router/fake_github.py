@@ -5,13 +5,16 @@ asked, to bearers of such a token. Standard library only; signatures are verifie
 usage: fake_github.py ADDRESS CERTIFICATE PUBLIC_KEY [APP_ID [INSTALLATION]]    CERTIFICATE holds its key too
 
 It serves on port 443. Tests look at it and steer it below /_/, without a token, there and in the clear on port 80:
-  GET  /_/       {"mints": N, "refused": [WHY, ...], "revoked": [TOKEN, ...], "live": [TOKEN, ...], "wishes": [...]}
+  GET  /_/       {"mints": N, "refused": [WHY, ...], "revoked": [TOKEN, ...], "live": [TOKEN, ...], "lasts": SECONDS,
+                 "wishes": [...]}; `lasts` is how long the last of the live ones still lives
   POST /_/       {"life": SECONDS, "status": CODE or 0, "delay": SECONDS, "answer": TEXT or null}: from now on
+What holds from its first request on is the same JSON in $STEERED.
 """
 
 import base64
 import http.server
 import json
+import os
 import re
 import secrets
 import ssl
@@ -38,7 +41,9 @@ class GitHub:
 
     def stats(self):
         with self.lock:
-            return {**self.seen, 'live': [token for token, end in self.tokens.items() if end > time.time()]}
+            now = time.time()
+            live = {token: end for token, end in self.tokens.items() if end > now}
+            return {**self.seen, 'live': list(live), 'lasts': max(live.values(), default=now) - now}
 
     def steer(self, wish):
         with self.lock:
@@ -85,7 +90,8 @@ class GitHub:
             self.seen['mints'] += 1
             self.seen['wishes'].append(wish)
             token = f'ghs_{secrets.token_urlsafe(24)}'
-            end = time.time() + self.life
+            # A whole second, as the answer says it: a token does not outlive what was said of it.
+            end = int(time.time()) + self.life
             self.tokens[token] = end
         if answer is not None:
             return 201, answer
@@ -167,6 +173,7 @@ def serve(address, port, certificate, github):
 
 if __name__ == '__main__':
     fake = GitHub(*sys.argv[3:])
+    fake.steer(json.loads(os.environ.get('STEERED', '{}')))
     serve(sys.argv[1], 443, sys.argv[2], fake)
     serve(sys.argv[1], 80, None, fake)
     print('ready', flush=True)
