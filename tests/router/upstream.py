@@ -34,6 +34,7 @@ SILENT = "203.0.113.55"
 TOKEN = "ghs_corpusREALtoken0123456789abcdefghijklmn"
 seen = {}
 requests = itertools.count()
+events = {}  # what /held/NAME and /split/NAME wait for, and /go/NAME sets off
 record = repositories = None
 
 
@@ -282,7 +283,7 @@ def grpc(client):
 
 
 REPEATS = (b"/hex", b"/gzip", b"/br", b"/echo", b"/split", b"/bytes", b"/ws-hex")
-SPECIAL = (*REPEATS, b"/sse", b"/big/", b"/upload", b"/ws", b"/steer", b"/status/", b"/moved", b"/late")
+SPECIAL = (*REPEATS, b"/sse", b"/held/", b"/go/", b"/big/", b"/upload", b"/ws", b"/steer", b"/status/", b"/moved", b"/late")
 
 
 def value_of(head):
@@ -311,12 +312,13 @@ def repeat(client, head, path, plain):
         plain(gzip.compress(b"<" + value + b">" + bytes(range(256))), b"Content-Encoding: gzip\r\n")
     elif path.startswith(b"/br"):
         plain(b"<" + value + b">", b"Content-Encoding: br\r\n")
-    elif path.startswith(b"/split"):
-        # Over chunks and in time.
+    elif path.startswith(b"/split/"):
+        # Over chunks: an event, and more once somebody has asked for /go/ and the same name.
         client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n")
         text = b"data: 1\n\ndata: " + value + b"\n\ndata: 3\n\n"
         for piece in (text[:9], text[9:22], text[22:27], text[27:]):
             client.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+            events.setdefault(path[7:], threading.Event()).wait()
             time.sleep(0.3)
         client.sendall(b"0\r\n\r\n")
     elif path.startswith(b"/bytes"):
@@ -352,6 +354,13 @@ def http_one(client, where, head, rest):
         for number in range(int(count)):
             client.sendall(b"data: %d\n\n" % number)
             time.sleep(float(gap))
+    elif path.startswith(b"/held/"):
+        client.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\ndata: 0\n\n")
+        events.setdefault(path[6:], threading.Event()).wait()
+        client.sendall(b"data: 1\n\n")
+    elif path.startswith(b"/go/"):
+        events.setdefault(path[4:], threading.Event()).set()
+        plain(b"going")
     elif path.startswith(b"/big/"):
         size = int(path[5:])
         client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % size)
