@@ -12,6 +12,9 @@ use super::*;
 use crate::config::{Protected, Repository};
 use crate::source::Place;
 
+/// How long a test waits for an alarm.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 struct World {
     dir: tempfile::TempDir,
     tree: Arc<Tree>,
@@ -70,7 +73,7 @@ impl World {
     fn watched(&self, workspace: &Workspace, attack: impl FnOnce()) -> (Vec<String>, bool) {
         let watch = Watch::start(Arc::clone(&self.tree), workspace, true).unwrap();
         attack();
-        let raised = is_raised(&watch, Duration::from_secs(5));
+        let raised = is_raised(&watch, PATIENCE);
         (watch.finish(), raised)
     }
 }
@@ -334,7 +337,7 @@ fn a_gitlink_that_comes_in_with_a_repository_raises_the_alarm() {
     world.git("src/new");
     fs::create_dir_all(world.path("not/yet")).unwrap();
     fs::rename(world.path("src/new"), world.path("not/yet/.git")).unwrap();
-    assert!(is_raised(&watch, Duration::from_secs(5)));
+    assert!(is_raised(&watch, PATIENCE));
     assert!(watch.finish()[0].contains("gitlink `not/yet`"));
 }
 
@@ -360,7 +363,7 @@ fn a_flood_of_events_hides_nothing() {
     let floods = [flood(".git"), flood("src"), flood("")];
     std::thread::sleep(Duration::from_millis(300));
     world.write(".git/commondir", "../evil\n");
-    assert!(is_raised(&watch, Duration::from_secs(5)));
+    assert!(is_raised(&watch, PATIENCE));
     for flood in floods {
         flood.join().unwrap();
     }
@@ -376,7 +379,7 @@ fn what_is_there_for_a_moment_is_told_and_what_is_there_at_the_end_too() {
     let watch = Watch::start(Arc::clone(&world.tree), &world.workspace(), true).unwrap();
     world.write(".git/commondir", "../evil\n");
     let _ = fs::remove_file(world.path(".git/commondir"));
-    assert!(is_raised(&watch, Duration::from_secs(5)));
+    assert!(is_raised(&watch, PATIENCE));
     assert!(watch.finish()[0].contains(".git/commondir"));
     let watch = Watch::start(Arc::clone(&world.tree), &world.workspace(), true).unwrap();
     world.write(".git/commondir", "../evil\n");
