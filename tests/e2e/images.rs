@@ -200,12 +200,12 @@ fn what_a_sandboxed_build_is_refused_fails_and_is_said() {
 #[test]
 fn the_server_can_require_sandboxed_builds_of_those_who_type_them_too() {
     let server = format!("{WITH_CA}defaults: {{image_build: sandboxed}}\n");
-    let sandbox = with_containerfile(", build: host", &server, "RUN ! curl -sS -m 5 https://denied.example.com/");
+    let sandbox = with_containerfile(", build: host", &server, "RUN ! curl -sS -m 5 https://www.example.com/");
     let output = sandbox.command(&["image", "build", "agent"]).output().unwrap();
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     assert_eq!(sandbox.sh("echo runs"), "runs\n");
     // The twin: on the host's network, the same step fails.
-    let sandbox = with_containerfile(", build: host", WITH_CA, "RUN ! curl -sS -m 5 https://denied.example.com/");
+    let sandbox = with_containerfile(", build: host", WITH_CA, "RUN ! curl -sS -m 5 https://www.example.com/");
     assert_eq!(code(&sandbox.run(&["true"])), 125);
 }
 

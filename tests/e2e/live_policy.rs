@@ -27,16 +27,16 @@ fn allow_reaches_names_web_and_named_ports_within_a_second_and_drops_no_connecti
     let sandbox = Sandbox::new();
     let log = sandbox.scratch("log");
     let mut live = sandbox.start(&["-q", "--network-log", log.to_str().unwrap()]);
-    assert_eq!(live.try_sh("getent hosts denied.example.com; curl -s https://denied.example.com").0, 6);
+    assert_eq!(live.try_sh("getent hosts www.example.com; curl -s https://www.example.com").0, 6);
     // A connection that lasts longer than the changes, over the web and over a named port.
     live.sh("(curl -sS -N https://api.example.com/stream?n=20 >/tmp/sse 2>&1; echo $? >/tmp/sse.code) & \
              (python3 -c 'import socket, time
 s = socket.create_connection((\"db.example.net\", 5432), 5); s.settimeout(20); time.sleep(4); s.sendall(b\"PING\\nx\"); print(s.recv(99))
 ' >/tmp/db 2>&1; echo $? >/tmp/db.code) & sleep 0.5");
     let begin = Instant::now();
-    allowed(&sandbox, &live, "denied.example.com");
+    allowed(&sandbox, &live, "www.example.com");
     // The command and its first connection together.
-    live.sh("curl -sSf https://denied.example.com/x && curl -sSf http://denied.example.com/x");
+    live.sh("curl -sSf https://www.example.com/x && curl -sSf http://www.example.com/x");
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     let begin = Instant::now();
     allowed(&sandbox, &live, "aws.example.net:5432");
@@ -51,7 +51,7 @@ s = socket.create_connection((\"db.example.net\", 5432), 5); s.settimeout(20); t
     let changes: Vec<&Value> = lines.iter().filter(|line| line["tier"] == "policy").collect();
     assert_eq!(changes.len(), 2, "{changes:?}");
     for (change, (rule, host)) in
-        changes.iter().zip([("session.allow[0]", "denied.example.com"), ("session.allow[1]", "aws.example.net")])
+        changes.iter().zip([("session.allow[0]", "www.example.com"), ("session.allow[1]", "aws.example.net")])
     {
         assert_eq!(
             (&change["change"], &change["rule"], &change["host"]),
@@ -60,7 +60,7 @@ s = socket.create_connection((\"db.example.net\", 5432), 5); s.settimeout(20); t
     }
     assert!(lines.iter().any(|line| line["rule"] == "session.allow[0]" && line["verdict"] == "allow"), "{lines:?}");
     // It ended with the session.
-    assert!(!sandbox.run(&["curl", "-sSf", "https://denied.example.com"]).status.success());
+    assert!(!sandbox.run(&["curl", "-sSf", "https://www.example.com"]).status.success());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn nothing_inside_can_change_the_policy() {
 fn several_changes_at_once_are_all_in_force() {
     let sandbox = Sandbox::new();
     let mut live = sandbox.start(&["-q"]);
-    let hosts = ["denied.example.com", "static.example.com", "www.example.com", "two.example.com"];
+    let hosts = ["shared.example.net", "static.example.com", "www.example.com", "two.example.com"];
     let children: Vec<_> = hosts
         .iter()
         .map(|host| {
@@ -172,11 +172,11 @@ fn watch_in_a_pipe_prints_a_line_for_each_destination_and_json_one_for_each_deci
     };
     let (plain, documents) = (watch(&[]), watch(&["--json"]));
     live.sh(
-        "for n in 1 2 3; do curl -sS -o /dev/null https://api.example.com; done; curl -s https://denied.example.com; \
+        "for n in 1 2 3; do curl -sS -o /dev/null https://api.example.com; done; curl -s https://www.example.com; \
              curl -s http://api.example.com:81; true",
     );
-    allowed(&sandbox, &live, "denied.example.com");
-    live.sh("curl -sS -o /dev/null https://denied.example.com");
+    allowed(&sandbox, &live, "www.example.com");
+    live.sh("curl -sS -o /dev/null https://www.example.com");
     std::thread::sleep(Duration::from_millis(300));
     live.end();
     let output = plain.wait_with_output().unwrap();
@@ -185,9 +185,9 @@ fn watch_in_a_pipe_prints_a_line_for_each_destination_and_json_one_for_each_deci
     for line in [
         "allowed  api.example.com:443, 1 time\n",
         "allowed  api.example.com:443, 2 times\n",
-        "denied   denied.example.com, 1 time: no allow entry matches this host; add the host to network.allow",
-        "policy   added denied.example.com (session.allow[0])\n",
-        "allowed  denied.example.com:443, 1 time\n",
+        "denied   www.example.com, 1 time: no allow entry matches this host; add the host to network.allow",
+        "policy   added www.example.com (session.allow[0])\n",
+        "allowed  www.example.com:443, 1 time\n",
     ] {
         assert!(lines.contains(line), "{line}: {lines}");
     }
@@ -198,7 +198,7 @@ fn watch_in_a_pipe_prints_a_line_for_each_destination_and_json_one_for_each_deci
         all.iter().filter(|line| line["host"] == host && line["verdict"] == verdict).count()
     };
     assert_eq!(count("api.example.com", "allow"), 3, "{all:?}");
-    assert!(count("denied.example.com", "deny") >= 1 && count("denied.example.com", "added") == 1, "{all:?}");
+    assert!(count("www.example.com", "deny") >= 1 && count("www.example.com", "added") == 1, "{all:?}");
     assert_eq!(all.last().unwrap()["event"], "end");
     let schema = sandbox.command(&["schema", "watch"]).output().unwrap();
     let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
@@ -212,13 +212,13 @@ fn watch_in_a_pipe_prints_a_line_for_each_destination_and_json_one_for_each_deci
 fn a_key_allows_a_host_for_the_session_and_another_also_remembers_it() {
     let sandbox = Sandbox::new();
     let mut live = sandbox.start(&["-q"]);
-    live.sh("curl -s https://denied.example.com; true");
+    live.sh("curl -s https://www.example.com; true");
     let session = live.session.clone();
     let (out, code) =
-        on_a_terminal_typing(&sandbox, &["watch", &session], &[("denied.example.com: a allow", "a"), ("q quit", "q")]);
+        on_a_terminal_typing(&sandbox, &["watch", &session], &[("www.example.com: a allow", "a"), ("q quit", "q")]);
     assert_eq!(code, 0, "{out}");
-    assert!(out.contains("allowed denied.example.com until the end (session.allow[0])"), "{out}");
-    live.sh("curl -sSf -o /dev/null https://denied.example.com");
+    assert!(out.contains("allowed www.example.com until the end (session.allow[0])"), "{out}");
+    live.sh("curl -sSf -o /dev/null https://www.example.com");
     let repo = || fs::read_to_string(sandbox.repo().join(".sandboxc/sandbox.yaml")).unwrap();
     assert_eq!(repo(), REPO, "it was not remembered");
     live.sh("curl -s https://static.example.com; true");
