@@ -96,7 +96,7 @@ fn a_missing_image_is_named_with_the_command_that_makes_it() {
 #[test]
 fn a_units_command_that_is_missing_or_not_executable_ends_as_under_run() {
     for (session, command, status, why) in [
-        ("q-missing", "no-such-command", "127", "cannot execute \"no-such-command\": No such file or directory"),
+        ("q-no-command", "no-such-command", "127", "cannot execute \"no-such-command\": No such file or directory"),
         ("q-noexec", "/etc/passwd", "126", "cannot execute \"/etc/passwd\": Permission denied"),
         ("q-directory", "/usr", "126", "cannot execute \"/usr\": Permission denied"),
     ] {

@@ -51,7 +51,7 @@ fn another_plan_takes_the_place_of_the_installed_one() {
 /// The network of the old plan has the same subnet, so the new one could not start beside it.
 #[test]
 fn an_install_right_after_a_run_waits_for_what_is_still_stopping() {
-    let installed = Installed::new("q-soon", &repo("true"));
+    let installed = Installed::new("q-replaced", &repo("true"));
     for command in ["sleep 1", "sleep 1; true", "true"] {
         installed.run();
         fs::write(installed.sandbox.repo().join(".sandboxc/sandbox.yaml"), repo(command)).unwrap();

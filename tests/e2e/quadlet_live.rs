@@ -1,6 +1,6 @@
 //! Installed units with the real user manager.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -11,8 +11,8 @@ use crate::harness::{Sandbox, code, podman, text};
 
 pub const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n";
 
-/// The sessions whose units are installed. Tests that share one would replace each other's units.
-static SESSIONS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// Which test installs units of a session. Two tests with the same one would replace each other's units if they met.
+static SESSIONS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
 pub fn systemctl(args: &[&str]) -> Output {
     Command::new("systemctl").args(["--user", "--no-pager"]).args(args).stdin(Stdio::null()).output().unwrap()
@@ -62,8 +62,11 @@ impl Installed {
 
     /// The same, compiled with these variables set.
     pub fn with_env(session: &str, sandbox: Sandbox, env: &[(&str, &str)]) -> Self {
-        let new = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
-        assert!(new, "another test has installed units of a session `{session}`");
+        let test = std::thread::current().name().unwrap_or("?").to_owned();
+        let mut sessions = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        let owner = sessions.entry(session.to_owned()).or_insert_with(|| test.clone());
+        assert_eq!(*owner, test, "both install units of a session `{session}`");
+        drop(sessions);
         LazyLock::force(&BEGAN);
         place_program();
         let mut installed = Self { sandbox, session: session.to_owned(), agent: String::new() };
@@ -157,7 +160,6 @@ impl Installed {
 impl Drop for Installed {
     fn drop(&mut self) {
         let _ = self.as_user(&["uninstall", &self.session]).output();
-        SESSIONS.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.session);
     }
 }
 
