@@ -341,6 +341,13 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("{what}: not within a minute");
 }
 
+/// Whether a process has a handler for SIGTERM by now; before that, the signal itself ends it.
+pub fn handles_term(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap_or("0");
+    u64::from_str_radix(caught, 16).unwrap() & (1 << 14) != 0
+}
+
 /// Sends a signal with the shell's `kill`.
 pub fn signal(pid: u32, name: &str) {
     let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();

@@ -5,7 +5,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Sandbox, left_over, signal};
+use crate::harness::{Sandbox, left_over, signal, unique, wait_until};
+use crate::runtime_dir::runtime_dir;
 
 /// A command that first prints `ready` and then stays. Its later output is in the result.
 fn ready(sandbox: &Sandbox, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
@@ -144,9 +145,11 @@ fn every_other_signal_that_would_end_the_runner_tears_down() {
         assert_eq!(left_over(), [""; 0], "after {name}");
     }
     for (name, expected) in [("USR1", 138), ("QUIT", 131), ("INT", 130), ("PROF", 155)] {
-        let run = sandbox.command(&["run", "--", "sleep", "60"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut child = run.unwrap();
-        std::thread::sleep(Duration::from_millis(400));
+        let session = unique();
+        let record = runtime_dir().join("sandboxc").join(&session).join("session.json");
+        let mut run = sandbox.command(&["run", "--session", &session, "--", "sleep", "60"]);
+        let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_until("the set-up", || record.exists());
         signal(child.id(), name);
         assert_eq!(child.wait().unwrap().code(), Some(expected), "{name} during the set-up");
         assert_eq!(left_over(), [""; 0], "{name} during the set-up");

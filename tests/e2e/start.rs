@@ -6,8 +6,9 @@ use std::process::{Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{REPO, SERVER, Sandbox, code, everything, signal, text, wait_until};
+use crate::harness::{REPO, SERVER, Sandbox, code, everything, signal, text, unique, wait_until};
 use crate::quadlet_live::systemctl;
+use crate::survival::processes;
 
 /// Starts a session; returns its id, which is all that stdout has.
 fn start(sandbox: &Sandbox, flags: &[&str]) -> String {
@@ -83,7 +84,7 @@ fn a_session_ends_when_nobody_has_used_it_but_never_under_a_command() {
 #[test]
 fn a_session_ends_at_its_age_and_its_commands_with_it() {
     let sandbox = Sandbox::new();
-    let session = start(&sandbox, &["--max-age", "4s"]);
+    let session = start(&sandbox, &["--max-age", "15s"]);
     let output = exec(&sandbox, &session, "echo begun; sleep 60; echo late");
     assert_eq!(text(&output.stdout), "begun\n");
     assert!(text(&output.stderr).contains("has ended"), "{}", text(&output.stderr));
@@ -93,7 +94,7 @@ fn a_session_ends_at_its_age_and_its_commands_with_it() {
 /// The server's limit is a promise for every session, not only for those with a command.
 #[test]
 fn a_session_ends_at_the_configured_timeout_whatever_its_age_may_be() {
-    let server = format!("{SERVER}defaults: {{resource_limits: {{timeout: 10}}}}\n");
+    let server = format!("{SERVER}defaults: {{resource_limits: {{timeout: 20}}}}\n");
     let sandbox = Sandbox::with(REPO, &server);
     let session = start(&sandbox, &["--max-age", "1h"]);
     assert!(runs(&sandbox, &session));
@@ -163,14 +164,15 @@ fn a_start_that_fails_says_why_and_prints_no_id() {
 #[test]
 fn a_start_that_nobody_waits_for_any_more_leaves_nothing() {
     let sandbox = Sandbox::new();
-    let mut child = sandbox.command(&["start", "--session", "gone"]).stdout(Stdio::piped()).spawn().unwrap();
+    let session = unique();
+    let mut child = sandbox.command(&["start", "--session", &session]).stdout(Stdio::piped()).spawn().unwrap();
     thread::sleep(Duration::from_millis(300));
     signal(child.id(), "KILL");
     child.wait().unwrap();
     drop(child.stdout.take());
-    // Whether it was before the session existed or after, it ends.
-    thread::sleep(Duration::from_secs(2));
-    wait_until("the end of the start", || !runs(&sandbox, "gone"));
+    // Whether it was before the session existed or after, it ends: the keeper, and all that it has begun.
+    wait_until("the end of the start", || processes(&[&session]).is_empty());
+    assert!(!runs(&sandbox, &session));
 }
 
 /// Hides the socket by which programs find the user's systemd. podman reaches it by the bus, for control groups.

@@ -40,7 +40,7 @@ fn gc(sandbox: &Sandbox, flags: &[&str]) -> Value {
 }
 
 /// Processes of this user whose command line contains all these words.
-fn processes(words: &[&str]) -> Vec<u32> {
+pub fn processes(words: &[&str]) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
