@@ -39,6 +39,7 @@ mod mirrors;
 mod namespaces;
 mod nested;
 mod nested_escapes;
+mod nested_services;
 mod network;
 mod outputs;
 mod overrides;
