@@ -1,9 +1,12 @@
 //! PEM (RFC 7468), as far as certificates and keys need it.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
@@ -45,8 +48,60 @@ pub fn described(text: &str) -> Vec<String> {
     certificates(text.as_bytes()).flatten().map(describe).collect()
 }
 
-/// The names in a certificate's subject (RFC 5280 4.1): country, organization, unit and common name.
-fn subject(der: &[u8]) -> Option<String> {
+/// OpenSSL's hash of each subject (`openssl x509 -hash`), by which programs find a root in a directory. Sorted, each once.
+pub fn subject_hashes(text: &str) -> Vec<String> {
+    let hash = |der: Vec<u8>| {
+        let digest = Sha1::digest(canonical(names(&der)?)?);
+        let first = digest.first_chunk::<4>().copied()?;
+        Some(format!("{:08x}", u32::from_le_bytes(first)))
+    };
+    let all: BTreeSet<String> = certificates(text.as_bytes()).flatten().filter_map(hash).collect();
+    all.into_iter().collect()
+}
+
+/// A name as OpenSSL compares it: without its own header, strings as UTF-8, in lower case, with single spaces.
+fn canonical(mut names: &[u8]) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    while !names.is_empty() {
+        let (_, mut set, after) = part(names)?;
+        names = after;
+        let mut pairs = Vec::new();
+        while !set.is_empty() {
+            let (_, pair, after) = part(set)?;
+            set = after;
+            let (_, kind, value) = part(pair)?;
+            let (tag, content, _) = part(value)?;
+            let value = match string(tag, content) {
+                Some(text) => {
+                    let is_space = |c: char| matches!(c, ' ' | '\t'..='\r');
+                    let words: Vec<&str> = text.split(is_space).filter(|word| !word.is_empty()).collect();
+                    element(0x0c, words.join(" ").to_ascii_lowercase().as_bytes())
+                }
+                None => element(tag, content),
+            };
+            pairs.push(element(0x30, &[element(0x06, kind), value].concat()));
+        }
+        pairs.sort();
+        all.extend(element(0x31, &pairs.concat()));
+    }
+    Some(all)
+}
+
+/// The text of a DER string, if this tag is one: UTF8String, PrintableString, IA5String, VisibleString, T61String, BMPString.
+fn string(tag: u8, content: &[u8]) -> Option<String> {
+    match tag {
+        0x0c | 0x13 | 0x16 | 0x1a => String::from_utf8(content.to_vec()).ok(),
+        0x14 => Some(content.iter().map(|&byte| char::from(byte)).collect()),
+        0x1e => {
+            let units = content.chunks_exact(2).map(|unit| u16::from(unit[0]) << 8 | u16::from(unit[1]));
+            char::decode_utf16(units).collect::<Result<_, _>>().ok()
+        }
+        _ => None,
+    }
+}
+
+/// The content of a certificate's subject (RFC 5280 4.1).
+fn names(der: &[u8]) -> Option<&[u8]> {
     let (_, certificate, _) = part(der)?;
     let (_, mut rest, _) = part(certificate)?;
     // The version is optional. Then: serial number, algorithm, issuer, validity, subject.
@@ -54,7 +109,12 @@ fn subject(der: &[u8]) -> Option<String> {
     for _ in 0..skipped {
         rest = part(rest)?.2;
     }
-    let (_, mut names, _) = part(rest)?;
+    Some(part(rest)?.1)
+}
+
+/// The names in a certificate's subject: country, organization, unit and common name.
+fn subject(der: &[u8]) -> Option<String> {
+    let mut names = names(der)?;
     let mut words = Vec::new();
     while let Some((_, set, after)) = part(names) {
         names = after;
@@ -158,6 +218,38 @@ mod tests {
         for damaged in ["", "-----BEGIN RSA PRIVATE KEY-----\n", &new.replace("-----END", "")] {
             assert_eq!(rsa_key(damaged.as_bytes()), None, "{damaged}");
         }
+    }
+
+    #[test]
+    fn subjects_have_openssls_hashes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key, mut all, mut expected) = (dir.path().join("key"), String::new(), Vec::new());
+        let subjects = [
+            ("utf8only", "/C=DE/O=Example  GmbH /OU= Über Uns/CN=The ROOT"),
+            ("default", "/CN=plain"),
+            ("nombstr", "/CN=Printable Text/emailAddress=Root@Example.com"),
+            ("MASK:0x800", "/CN=Grün und BMP"),
+            ("MASK:0x4", "/CN=Grün und T61"),
+            ("utf8only", "/CN=many/O=a+OU=B+L=c"),
+        ];
+        for (mask, subject) in subjects {
+            let config = dir.path().join("config");
+            std::fs::write(&config, format!("[req]\ndistinguished_name=d\nstring_mask={mask}\n[d]\n")).unwrap();
+            let mut make = std::process::Command::new("openssl");
+            make.args(["req", "-x509", "-newkey", "ed25519", "-noenc", "-utf8", "-multivalue-rdn", "-subj", subject]);
+            let output = make.arg("-keyout").arg(&key).arg("-config").arg(&config).output().unwrap();
+            assert!(output.status.success(), "{subject}: {}", String::from_utf8_lossy(&output.stderr));
+            let pem = String::from_utf8(output.stdout).unwrap();
+            std::fs::write(dir.path().join("pem"), &pem).unwrap();
+            let ask = ["x509", "-noout", "-hash", "-in"];
+            let output = std::process::Command::new("openssl").args(ask).arg(dir.path().join("pem")).output().unwrap();
+            let hash = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+            assert_eq!(subject_hashes(&pem), [hash.clone()], "{mask} {subject}");
+            all.push_str(&pem);
+            expected.push(hash);
+        }
+        expected.sort();
+        assert_eq!(subject_hashes(&(all.clone() + &all)), expected);
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub struct Plan {
     pub user_namespaces: bool,
     /// Containers inside, if there may be any.
     pub nested: Option<Nested>,
+    /// OpenSSL's hashes of the subjects in `extra_ca`, by which containers inside find them.
+    pub nested_roots: Vec<String>,
 }
 
 impl Plan {
@@ -229,5 +231,6 @@ pub fn plan(request: PlanRequest<'_>) -> Result<Plan, PlanError> {
         schedule: resolved.schedule.clone(),
         user_namespaces: resolved.user_namespaces.value,
         nested: resolved.nested.as_ref().map(|nested| nested.value),
+        nested_roots: agent.nested_roots,
     })
 }

@@ -32,8 +32,11 @@ fn containers_conf(plan: &Plan, agent: &Container) -> String {
         let mut volumes = vec![format!("{0}:{0}:ro", trust::TRUST_AT)];
         if plan.needs(Part::Router) {
             // `update-ca-certificates` in a build can replace neither a bundle nor a directory that is a mount.
-            volumes.push(format!("{}:/etc/ssl/certs/{}.0:ro", trust::path(trust::SESSION_CA), trust::CA_HASH));
+            volumes.push(root(trust::SESSION_CA, trust::CA_HASH));
         }
+        // OpenSSL reads all certificates in a file that it finds by the hash of one.
+        let added = plan.nested_roots.iter().filter(|hash| *hash != trust::CA_HASH);
+        volumes.extend(added.map(|hash| root(trust::ADDED, hash)));
         // Writing to a String cannot fail.
         let _ = writeln!(text, "volumes = [{}]", quoted(&volumes));
         let below = |value: &EnvValue| match value {
@@ -50,6 +53,11 @@ fn containers_conf(plan: &Plan, agent: &Container) -> String {
          [network]\nnetwork_config_dir = \"{NESTED_AT}/networks\"\n[secrets.opts]\npath = \"{NESTED_AT}/secrets\"\n"
     );
     text
+}
+
+/// The mount by which programs find a root in `/etc/ssl/certs`.
+fn root(file: &str, hash: &str) -> String {
+    format!("{}:/etc/ssl/certs/{hash}.0:ro", trust::path(file))
 }
 
 /// Images are in the home volume, which the sessions of a repo share: overlayfs cannot be stacked on the container's own.

@@ -185,6 +185,7 @@ pub fn review(plan: &Plan) -> Review {
         keys,
         user_namespaces: _,
         nested: _,
+        nested_roots: _,
     } = plan;
     Review {
         format_version: *format_version,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::config::{ExtraMount, Identity, ImageSource, Resolved, ResourceLimits, Workspace};
+use crate::pem;
 use crate::source::{Place, Sourced};
 
 use super::git;
@@ -48,6 +49,9 @@ pub(super) struct Agent {
     pub home: Home,
     /// The limits.
     pub limits: ResourceLimits,
+    /// OpenSSL's hashes of the subjects in `extra_ca`, by which containers inside find them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nested_roots: Vec<String>,
 }
 
 /// A named volume that outlives sessions.
@@ -100,5 +104,9 @@ pub(super) fn agent(resolved: &Resolved, command: &Command, own_roots: bool) -> 
         secrets: resolved.secrets.plain.keys().cloned().collect(),
         home: Home { volume: resolved.home_volume.clone(), fresh: resolved.fresh_home, target: PathBuf::from(home) },
         limits: resolved.limits.clone(),
+        nested_roots: match (&resolved.nested, &resolved.extra_ca) {
+            (Some(_), Some(added)) => pem::subject_hashes(&added.value),
+            _ => Vec::new(),
+        },
     }
 }

@@ -109,7 +109,7 @@ fn builds_inside_obey_the_same_rules_and_have_many_ids() {
         let containerfile = format!(
             "FROM localhost/tiny:1
 RUN touch /f && chown 33:33 /f && stat -c %u:%g /f && su -s /bin/sh www-data -c 'id -u'
-RUN {ASK}; ask http://sub.example.org/; ask https://api.example.com/; ask -X POST https://api.example.com/; ask http://denied.example.com/
+RUN {ASK}; ask http://sub.example.org/; ask https://sub.example.org/; ask https://api.example.com/; ask -X POST https://api.example.com/; ask http://denied.example.com/
 RUN nc -w 3 db.example.net 22 </dev/null || echo closed
 USER 999
 RUN id -u
@@ -120,7 +120,7 @@ RUN id -u
         let output = sandbox.run(&["sh", "-c", &with_tiny(script)]);
         let said = text(&output.stdout);
         assert_eq!(code(&output), 0, "{identity}: {said}{}", text(&output.stderr));
-        for line in ["33:33\n33\n", "200 200 403 000curl:6", "\nclosed\n", "\n999\n"] {
+        for line in ["33:33\n33\n", "200 200 200 403 000curl:6", "\nclosed\n", "\n999\n"] {
             assert!(said.contains(line), "{identity}: {line}: {said}");
         }
         assert!(said.ends_with("\n999\n"), "{said}");

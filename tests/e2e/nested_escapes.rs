@@ -199,6 +199,32 @@ fn a_protected_path_that_is_moved_away_stops_the_command_and_comes_back() {
     }
 }
 
+/// So a digest of each would add nothing to device and inode: whatever name a protected file has, or none, its content stays.
+#[test]
+fn what_was_moved_away_cannot_be_written_and_comes_back_as_it_was() {
+    let server = format!("{}  workspace: {{on_tamper: report}}\n", crate::nested::SERVER);
+    let attack = include_str!("moved.py").replace("\nMOVE\n", crate::namespaces::MOVE);
+    for identity in ["host-user", "root"] {
+        let sandbox = nested(identity, "true");
+        with_git(&sandbox);
+        fs::write(sandbox.repo().join(".git/hooks/own"), "mine").unwrap();
+        fs::write(sandbox.config_home().join("sandboxc/server.yaml"), &server).unwrap();
+        let before = protected(&sandbox);
+        let output = sandbox.run(&["python3", "-c", &attack]);
+        let (out, said) = (text(&output.stdout), text(&output.stderr));
+        let twin = "ESCAPED: twin: description through /proc\nESCAPED: twin: description through its number\nESCAPED: twin: description mode\n";
+        // Newer kernels also let whoever opened a file link it.
+        let out = out.replace("ESCAPED: twin: description linked\n", "");
+        let expected = format!("{twin}NAMESPACE\nMOVED hooks\nMOVED config\nMOVED .sandboxc\ntried\n");
+        assert_eq!(out, expected, "{identity}: {said}");
+        for part in ["restored `.git/hooks`, which was at", "restored `.git/config`, which had been removed"] {
+            assert!(said.contains(part), "{identity}: {part}: {said}");
+        }
+        assert_eq!(protected(&sandbox), before, "{identity}");
+        assert_eq!(fs::read_to_string(sandbox.repo().join(".git/hooks/own")).unwrap(), "mine");
+    }
+}
+
 /// The owner of the machine may let a command go on.
 #[test]
 fn where_the_server_says_so_a_change_is_only_reported_and_comes_back_all_the_same() {

@@ -101,6 +101,13 @@ fn podmans_files_are_for_the_identity_and_trust_the_session() {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert!(!text.contains("TOKEN"), "surrogates are the agent's: {text}");
+        let added = Some(Sourced::built_in(include_str!("added-ca.pem").to_owned()));
+        let text = agent_file(
+            &plan_of(&Resolved { extra_ca: added, ..nested(identity, false) }, &["true"]),
+            "containers.conf",
+        );
+        let own = "[\"/etc/sandboxc-ca:/etc/sandboxc-ca:ro\", \"/etc/sandboxc-ca/added-ca.pem:/etc/ssl/certs/629756bc.0:ro\"]\n";
+        assert!(text.contains(own), "its own name, and no session's CA where there is none: {text}");
     }
 }
 

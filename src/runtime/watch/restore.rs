@@ -4,6 +4,8 @@
 //! Each part is kept open from the start, so nothing else can get its inode number. Where it is now, the kernel says by
 //! that descriptor; the name that it says is only believed if it leads to the same object, from the opened workspace and
 //! without links. Nothing is ever replaced.
+//!
+//! Content is not compared: a mount stays over a part wherever it is moved, and what has no name is not opened for writing.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
