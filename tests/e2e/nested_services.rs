@@ -73,7 +73,7 @@ fn two_sessions_on_one_home_clean_up_without_each_other() {
     }
 }
 
-/// docker_client.py asserts more than it prints.
+/// `docker_client.py` asserts more than it prints.
 #[test]
 fn a_library_for_tests_drives_containers_over_dockers_api() {
     let expected = "a file of the test\nready to accept connections\nanswer hello\nexec (3, ['executed'])\nlisted [['/one']]\n\
