@@ -19,6 +19,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// After this many checks, podman has asked systemd to stop the slice that it is in itself, see [`await_cleanups`].
 const PATIENCE: u32 = 75;
 
+/// How long and how often conmon gets time for the last lines of a log.
+const SOON: Duration = Duration::from_millis(2);
+const LAST_WORDS: u32 = 1000;
+
 /// The variable that marks a call of `podman exec`. podman passes variables with this prefix on to conmon, and none of
 /// them into the container. So it tells which of several conmons belongs to which call.
 pub const MARK: &str = "LC_SANDBOXC_EXEC";
@@ -33,13 +37,6 @@ struct Seen {
     runs: bool,
     /// podman's cleanup processes for this container.
     clean_ups: Vec<Process>,
-}
-
-/// Whether each of these containers has a conmon with a child process. A container that ended by itself has neither,
-/// for longer than conmon takes to start podman's cleanup.
-pub fn all_run(names: &[&str]) -> bool {
-    let seen = look(names);
-    names.iter().all(|name| seen.get(name).is_some_and(|seen| seen.runs))
 }
 
 /// Waits for podman's cleanup after those of these containers that ended by themselves, or kills it.
@@ -60,6 +57,65 @@ pub fn await_cleanups(names: &[&str]) {
         }
         thread::sleep(LOOK);
     }
+}
+
+/// Ends these containers for a teardown. The `last` one gets SIGTERM and some time first, and what it has written by then
+/// reaches its log.
+///
+/// Their conmons are killed. Each would otherwise start a podman to clean up, five for a session, which takes longer than the
+/// rest of the teardown, and holds locks that the teardown needs. `podman stop` then finds out by itself that the
+/// containers have ended (seen with podman 5.4.2), although it reports that their exit codes are lost.
+pub fn end(names: &[&str], last: &str, grace: Duration) {
+    let (last, others): (Vec<_>, Vec<_>) = conmons(names).into_iter().partition(|(name, _)| *name == last);
+    for (_, conmon) in others {
+        let children = conmon.children().unwrap_or_default();
+        conmon.signal(Signal::KILL);
+        for child in children {
+            child.signal(Signal::KILL);
+        }
+    }
+    for (_, conmon) in last {
+        for child in conmon.children().unwrap_or_default() {
+            child.signal(Signal::TERM);
+            ended_within(&child, grace);
+            child.signal(Signal::KILL);
+        }
+        await_log(&conmon);
+        let clean_ups = conmon.children().unwrap_or_default();
+        conmon.signal(Signal::KILL);
+        for clean_up in clean_ups {
+            clean_up.signal(Signal::KILL);
+        }
+    }
+}
+
+/// Waits until a conmon whose container has ended has written the container's output. After that, it starts podman or ends.
+fn await_log(conmon: &Process) {
+    for _ in 0..LAST_WORDS {
+        let children = conmon.children();
+        let cleans = |children: Vec<Process>| children.iter().any(|child| runs(child, "podman"));
+        // On a kernel that does not list children, it may take all the time.
+        if children.is_some_and(cleans) || ended_within(conmon, SOON) {
+            return;
+        }
+    }
+}
+
+/// Whether the process ends within this time.
+fn ended_within(process: &Process, most: Duration) -> bool {
+    let most = Timespec { tv_sec: most.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: most.subsec_nanos().into() };
+    matches!(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&most)), Ok(1..))
+}
+
+/// The conmons of these containers' own processes, not those of what `podman exec` runs in them.
+fn conmons<'a>(names: &[&'a str]) -> Vec<(&'a str, Process)> {
+    let all = Process::find(|words| is_conmon(words) && known(words, names).is_some());
+    let own = |conmon: Process| {
+        let words = conmon.words();
+        let name = known(&words, names).filter(|_| value(&words, "-c") == value(&words, "-u"))?;
+        Some((name, conmon))
+    };
+    all.into_iter().filter_map(own).collect()
 }
 
 /// podman's id of the container with this name, if this process is its conmon.
@@ -136,8 +192,7 @@ impl Inside {
 
     /// Whether the container's first process has ended.
     pub fn has_ended(&self) -> bool {
-        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        matches!(poll(&mut [PollFd::new(&self.init, PollFlags::IN)], Some(&none)), Ok(1..))
+        ended_within(&self.init, Duration::ZERO)
     }
 
     /// The container's root directory, as its first process sees it; `None` if that is the host's root or the process
@@ -264,6 +319,12 @@ mod tests {
             .unwrap()
     }
 
+    /// Whether each of these containers has a conmon with a child process.
+    fn all_run(names: &[&str]) -> bool {
+        let seen = look(names);
+        names.iter().all(|name| seen.get(name).is_some_and(|seen| seen.runs))
+    }
+
     /// A child is a copy of its parent until it executes its program.
     fn until(so: impl Fn() -> bool) {
         for _ in 0..500 {
@@ -331,6 +392,34 @@ mod tests {
         let waiting = thread::spawn(|| await_cleanups(&["ctr-e"]));
         assert_eq!(ending.wait().unwrap().code(), Some(137), "its child was ended, not itself");
         waiting.join().unwrap();
+    }
+
+    #[test]
+    fn containers_end_without_a_clean_up_and_the_last_one_says_its_last_words() {
+        use std::io::Read as _;
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let child = format!("trap 'echo bye >> {0}; exit' TERM; while :; do sleep 0.02; done", log.display());
+        let said = |name: &str| {
+            format!("( {child} ) & echo; wait; sleep 0.2; echo written >> {}-{name}; sleep 20", log.display())
+        };
+        let names = ["ctr-f", "ctr-g", "ctr-h"];
+        let mut all = names.map(|name| pretend(dir.path(), name, &said(name)));
+        for child in &mut all {
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        }
+        until(|| all_run(&names));
+        end(&names[..2], "ctr-g", Duration::from_secs(5));
+        assert_eq!(fs::read_to_string(&log).unwrap(), "bye\n", "only the last one is asked to end");
+        let [f, g, mut h] = all;
+        for mut child in [f, g] {
+            assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(9));
+        }
+        assert!(fs::exists(format!("{}-ctr-g", log.display())).unwrap(), "its conmon had the time to write");
+        assert!(!fs::exists(format!("{}-ctr-f", log.display())).unwrap());
+        assert!(all_run(&["ctr-h"]), "others are left alone");
+        end(&["ctr-h"], "", Duration::ZERO);
+        h.wait().unwrap();
     }
 
     #[test]

@@ -12,9 +12,9 @@ pub const POINTS: [&str; 14] = [
     "pods-up",
     "command-started",
     "command-ended",
-    "containers-removed",
+    "containers-ended",
+    "containers-stopped",
     "pods-removed",
-    "network-removed",
     "volumes-removed",
 ];
 

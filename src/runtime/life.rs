@@ -222,10 +222,10 @@ fn run_in(
                 let (session, agent) = (&running, ready.agent);
                 let started = Started { podman: &podman, state, plan: &plan, session, given: &given, agent };
                 let watched = watching.take().map(Watching::ready).transpose();
-                let watched = watched.inspect_err(|_| take_down(&running, state, false))?;
+                let watched = watched.inspect_err(|_| take_down(&running, state))?;
                 nested::remove_left(&podman.heeding(signals), &plan, &started.agent);
                 nested::serve_docker(&podman.heeding(signals), &plan, &started.agent, signals)
-                    .inspect_err(|_| take_down(&running, state, false))?;
+                    .inspect_err(|_| take_down(&running, state))?;
                 let code = execute(order, tell, &started, signals, (log, watched.as_ref()), report);
                 let told = watched.map(|watched| watched.tell(tell)).unwrap_or_default();
                 let alarmed = !told.alarms.is_empty();
@@ -238,10 +238,10 @@ fn run_in(
                 if missing.iter().all(|one| one.image == resolved.router_image.value)
                     && load_router(&podman, resolved)? =>
             {
-                take_down(&running, state, false);
+                take_down(&running, state);
             }
             Err(SetupError::Failed(error)) => {
-                take_down(&running, state, false);
+                take_down(&running, state);
                 if let Some(watching) = watching.take() {
                     watching.tell(tell);
                 }
@@ -348,9 +348,14 @@ fn give(resolved: &Resolved, values: &SecretValues, state: &State) -> Result<Giv
     Ok(Given { env_file: given.env_file, secrets: !values.plain.is_empty(), redactor: Redactor::new(known)? })
 }
 
-/// Takes the session down. If something fails, the full cleanup follows once the session's lock is free.
-fn take_down(running: &Session<'_>, state: &State, in_order: bool) {
-    if !running.take_down(in_order).is_empty() {
+/// Takes an incomplete session down.
+fn take_down(running: &Session<'_>, state: &State) {
+    leave_rest(state, &running.take_down());
+}
+
+/// Leaves what could not be removed to the full cleanup, once the session's lock is free.
+fn leave_rest(state: &State, left: &[String]) {
+    if !left.is_empty() {
         state.leave();
     }
 }

@@ -1,18 +1,18 @@
 //! Sets a session up and tears it down.
 
+mod end;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
 use super::RuntimeError;
 use super::cgroup::Cgroup;
-use super::conmon::{Inside, all_run, await_cleanups};
 use super::ctrlog;
 use super::doctor::{FIX_CONTROLLERS, FIX_IDS, FIX_LABEL};
 use super::fault::point;
 use super::image::{ImageOrigin, MissingImage};
 use super::nested;
-use super::orphans::end_visits;
 use super::pins::{HostMount, Pins};
 use super::podman::Podman;
 use super::report::ReportedImage;
@@ -295,58 +295,6 @@ impl<'a> Session<'a> {
     pub fn stop_router(&self) {
         // If this fails, the teardown removes it by force.
         let _ = self.podman.output(&["stop", "--time", "2", &self.plan.names.router_container()], None);
-    }
-
-    /// Removes everything that `set_up` may have created. Continues after errors and returns what failed.
-    ///
-    /// `in_order` means that we have not ended a container ourselves. If one has ended by itself, podman's cleanup
-    /// after it is waited for, and containers are removed before their pods: a `pod rm` would wait for that cleanup
-    /// while it holds the pod's lock, which the cleanup needs.
-    pub fn take_down(&self, in_order: bool) -> Vec<String> {
-        let names = &self.plan.names;
-        let has_network = self.plan.network.is_some();
-        let (agent, forwarder, router) =
-            (names.agent_container(), names.forwarder_container(), names.router_container());
-        if let Some(inside) = Inside::of(&agent) {
-            end_visits(&self.state.empty_dir(), &inside);
-        }
-        await_cleanups(&[&agent, &forwarder, &router, &names.agent_infra, &names.router_infra]);
-        // Together with the volumes that the image declares for its container.
-        let mut containers = vec!["rm", "--force", "--ignore", "--volumes", "--time", "0", &agent];
-        let mut pods = vec![names.agent_pod.as_str()];
-        let home = names.agent_home();
-        let mut volumes = vec!["volume", "rm", "--force", &names.agent_files];
-        volumes.extend(self.plan.has_volume(&home).then_some(home.as_str()));
-        if has_network {
-            containers.extend([forwarder.as_str(), &router]);
-            pods.push(&names.router_pod);
-            volumes.push(&names.router_files);
-        }
-        let all_run = in_order && all_run(containers.get(6..).unwrap_or_default());
-        let first = if all_run { None } else { self.remove(&containers) };
-        point("containers-removed");
-        let second: Vec<String> = thread::scope(|scope| {
-            let remove = |pod| move || self.remove(&["pod", "rm", "--force", "--ignore", "--time", "0", pod]);
-            let handles: Vec<_> = pods.iter().map(|pod| scope.spawn(remove(*pod))).collect();
-            handles.into_iter().filter_map(|handle| handle.join().ok().flatten()).collect()
-        });
-        point("pods-removed");
-        let (network, volumes) = thread::scope(|scope| {
-            let network = scope.spawn(|| {
-                let left = has_network.then(|| self.remove(&["network", "rm", "--force", &names.internal_network]));
-                point("network-removed");
-                left.flatten()
-            });
-            let volumes = self.remove(&volumes);
-            point("volumes-removed");
-            (network.join().ok().flatten(), volumes)
-        });
-        first.into_iter().chain(second).chain(network).chain(volumes).collect()
-    }
-
-    /// None of these calls fails for objects that are already gone.
-    fn remove(&self, args: &[&str]) -> Option<String> {
-        self.podman.call("teardown", args, None).err().map(|error| error.to_string())
     }
 }
 

@@ -53,6 +53,20 @@ fn any_number_of_refused_names_is_ten_lines() {
     assert_eq!(told[9], "refused: 32 times to other hosts; `--network-log FILE` records each");
 }
 
+/// The router writes lines together, and is still writing when the command ends.
+#[test]
+fn what_is_refused_at_the_last_moment_is_told_too() {
+    let sandbox = Sandbox::new();
+    let program = crate::harness::probe("for n in range(400):\n    dns('often.example')\nos._exit(0)");
+    let log = sandbox.scratch("log");
+    for flags in [&[][..], &["--network-log", log.to_str().unwrap()]] {
+        let output = sandbox.run_with(flags, &["python3", "-c", &program]);
+        let stderr = text(&output.stderr);
+        assert!(own(&stderr)[0].starts_with("refused: often.example (400 times, "), "{stderr}");
+    }
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 400);
+}
+
 #[test]
 fn a_log_or_report_on_stdout_is_refused_and_other_descriptors_are_not() {
     let sandbox = Sandbox::new();

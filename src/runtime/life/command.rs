@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::hold::hold;
 use super::workspace::Watched;
-use super::{Given, LifeError, Order, Progress, Purpose, Tell, take_down};
+use super::{Given, LifeError, Order, Progress, Purpose, Tell, leave_rest};
 use crate::config::{ImageSource, OnTamper};
 use crate::plan::{Plan, trust};
 use crate::runtime::RuntimeError;
@@ -52,7 +52,7 @@ pub(super) fn execute(
     let has_network = started.plan.network.is_some();
     let logged = has_network && log.is_some();
     let redactor = || started.given.redactor.clone();
-    let mut decisions =
+    let decisions =
         has_network.then(|| NetworkLog::follow(&started.session.router_log(), started.plan, redactor(), log));
     let configured = started.plan.agent.main.limits.timeout.as_ref().map(|timeout| Duration::from_secs(timeout.value));
     let age = match order.purpose {
@@ -102,16 +102,11 @@ pub(super) fn execute(
     };
     report.command_duration = Some(begin.elapsed().as_secs_f64());
     let hints = hints(order, started, ended.as_ref().ok().copied(), report);
-    let mut tally = None;
-    if logged {
-        started.session.stop_router();
-        tally = decisions.take().map(NetworkLog::finish);
-    }
     point("command-ended");
     started.state.enter(Stage::Ending);
-    end_session(order, tell, started, !logged && matches!(ended, Ok(Ended::Code(_))));
-    // Otherwise the router has stopped by now.
-    if let Some(tally) = tally.or_else(|| decisions.map(NetworkLog::finish)) {
+    end_session(order, tell, started, logged);
+    // The router has stopped by now.
+    if let Some(tally) = decisions.map(NetworkLog::finish) {
         report.decisions(&tally);
         if !order.quiet {
             tally.summary().iter().for_each(|line| tell(line));
@@ -193,14 +188,16 @@ fn hints(order: &Order<'_>, started: &Started<'_>, ended: Option<Ended>, report:
 }
 
 /// Removes everything, unless `--keep` was given.
-fn end_session(order: &Order<'_>, tell: Tell<'_>, started: &Started<'_>, in_order: bool) {
+fn end_session(order: &Order<'_>, tell: Tell<'_>, started: &Started<'_>, logged: bool) {
     let names = &started.plan.names;
-    if order.keep {
-        tell(&format!(
-            "--keep: the next `sandboxc gc` removes the pods {} and {} and the network {}",
-            names.agent_pod, names.router_pod, names.internal_network
-        ));
-        return;
+    if !order.keep {
+        return leave_rest(started.state, &started.session.end());
     }
-    take_down(started.session, started.state, in_order);
+    if logged {
+        started.session.stop_router();
+    }
+    tell(&format!(
+        "--keep: the next `sandboxc gc` removes the pods {} and {} and the network {}",
+        names.agent_pod, names.router_pod, names.internal_network
+    ));
 }
