@@ -312,7 +312,7 @@ mod tests {
         let conmon = dir.join("conmon");
         let _ = std::os::unix::fs::symlink("/bin/sh", &conmon);
         Command::new(conmon)
-            .args(["-c", script, "-n", name])
+            .args(["-c", script, "-n", name, "-u", script])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -398,13 +398,16 @@ mod tests {
     fn containers_end_without_a_clean_up_and_the_last_one_says_its_last_words() {
         use std::io::Read as _;
         let dir = tempfile::tempdir().unwrap();
-        let log = dir.path().join("log");
-        let child = format!("trap 'echo bye >> {0}; exit' TERM; while :; do sleep 0.02; done", log.display());
-        let said = |name: &str| {
-            format!("( {child} ) & echo; wait; sleep 0.2; echo written >> {}-{name}; sleep 20", log.display())
+        let (log, podman, init) = (dir.path().join("log"), dir.path().join("podman"), dir.path().join("init"));
+        std::os::unix::fs::symlink("/bin/sleep", &podman).unwrap();
+        fs::write(&init, format!("trap 'echo bye >> {}; exit' TERM\nwhile :; do sleep 0.02; done\n", log.display()))
+            .unwrap();
+        let script = |name: &str| {
+            let (init, log, podman) = (init.display(), log.display(), podman.display());
+            format!("sh {init} & echo; wait; sleep 0.2; echo written >> {log}-{name}; {podman} 20; true")
         };
         let names = ["ctr-f", "ctr-g", "ctr-h"];
-        let mut all = names.map(|name| pretend(dir.path(), name, &said(name)));
+        let mut all = names.map(|name| pretend(dir.path(), name, &script(name)));
         for child in &mut all {
             child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         }
