@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::{LazyLock, Mutex, Once, PoisonError};
+use std::sync::{LazyLock, Mutex, Once, PoisonError, RwLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::harness::{Sandbox, code, podman, text};
@@ -13,6 +13,10 @@ pub const SERVER: &str = "version: 1\nnetwork:\n  reachable: [203.0.113.0/24]\n"
 
 /// Which test installs units of a session. Two tests with the same one would replace each other's units if they met.
 static SESSIONS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+/// Held alone to reload the user manager, and shared while a unit runs: systemd loses the exit code of a command that starts and
+/// ends during a reload.
+static RELOAD: RwLock<()> = RwLock::new(());
 
 pub fn systemctl(args: &[&str]) -> Output {
     Command::new("systemctl").args(["--user", "--no-pager"]).args(args).stdin(Stdio::null()).output().unwrap()
@@ -92,6 +96,7 @@ impl Installed {
     }
 
     pub fn install(&self) -> Output {
+        let _alone = RELOAD.write().unwrap_or_else(PoisonError::into_inner);
         let units = self.sandbox.scratch("units").join(&self.session);
         self.as_user(&["install"]).arg(units).output().unwrap()
     }
@@ -122,6 +127,7 @@ impl Installed {
 
     /// Starts it and waits for its end.
     pub fn run(&self) -> Output {
+        let _no_reload = RELOAD.read().unwrap_or_else(PoisonError::into_inner);
         systemctl(&["start", "--wait", &self.agent])
     }
 
@@ -159,6 +165,7 @@ impl Installed {
 
 impl Drop for Installed {
     fn drop(&mut self) {
+        let _alone = RELOAD.write().unwrap_or_else(PoisonError::into_inner);
         let _ = self.as_user(&["uninstall", &self.session]).output();
     }
 }
@@ -188,7 +195,7 @@ pub fn repo(command: &str) -> String {
 }
 
 /// The commands take a while, since systemd loses the exit code of one that starts and ends during a reload, which
-/// tests running in parallel cause.
+/// tests that install in their own ways cause.
 #[test]
 fn the_commands_exit_code_is_the_units_result_and_everything_ends_with_it() {
     for (session, script, result, status) in
