@@ -62,8 +62,8 @@ pub fn await_cleanups(names: &[&str]) {
 /// Ends these containers for a teardown. The `last` one gets SIGTERM and some time first, and what it has written by then
 /// reaches its log.
 ///
-/// Their conmons are killed. Each would otherwise start a podman to clean up, five for a session, which takes longer than the
-/// rest of the teardown, and holds locks that the teardown needs. `podman stop` then finds out by itself that the
+/// Their conmons are killed. Each would otherwise start a podman to clean up, five for a session, which takes more CPU
+/// time than the rest of the teardown, and holds locks that the teardown needs. `podman stop` then finds out by itself that the
 /// containers have ended (seen with podman 5.4.2), although it reports that their exit codes are lost.
 pub fn end(names: &[&str], last: &str, grace: Duration) {
     let (last, others): (Vec<_>, Vec<_>) = conmons(names).into_iter().partition(|(name, _)| *name == last);
