@@ -105,7 +105,7 @@ pub(super) fn execute(
     point("command-ended");
     started.state.enter(Stage::Ending);
     end_session(order, tell, started, logged);
-    // The router has stopped by now.
+    // The router has stopped by now, unless everything is kept and nobody asked for a log.
     if let Some(tally) = decisions.map(NetworkLog::finish) {
         report.decisions(&tally);
         if !order.quiet {
